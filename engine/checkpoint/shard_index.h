@@ -1,0 +1,43 @@
+// Checkpoint: all tensors of a model folder, from model.safetensors or from the shards that
+// model.safetensors.index.json lists. Every rule of the manifest of malformed indexes is enforced:
+// no path leaves the folder, each tensor in exactly the shard that the index names.
+// Immutable after open; owns the mappings that its TensorViews point into.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "config/result.h"
+#include "engine/checkpoint/safetensors.h"
+
+namespace engramd::engine {
+
+struct ShardIndex {
+  std::vector<std::string> files;                         // distinct, in order of first mention
+  std::unordered_map<std::string, std::size_t> shard_of;  // tensor name -> index into files
+  std::int64_t total_bytes = -1;                          // metadata.total_size, -1 if absent
+};
+Result<ShardIndex> parse_shard_index(std::string_view json);  // pure: the fuzz target
+
+class Checkpoint {
+ public:
+  static Result<Checkpoint> open(const std::string& folder, bool populate = false);
+
+  // Asking for a tensor validates it: wrong dtype or shape is an error "expected ... got ...".
+  // An extent of -1 in `shape` accepts any size.
+  Result<kernels::TensorView> tensor(std::string_view name, kernels::DType dtype,
+                                     const std::vector<std::int64_t>& shape) const;
+  Result<kernels::TensorView> tensor(std::string_view name) const;
+  bool has(std::string_view name) const;
+  std::vector<std::string> names() const;  // sorted
+  std::int64_t bytes() const;              // sum over the files
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::unordered_map<std::string, std::size_t> file_of_;
+};
+
+}  // namespace engramd::engine

@@ -1,0 +1,46 @@
+// Addresser: compressed ids to row indices, the hash of arXiv 2601.07372 section 2 and its
+// variants. Stateless and const: history comes in as an argument, so chunked prefill, prefix reuse
+// and rollback are the caller's choice of a span. 64-bit integers end to end (products exceed
+// 2^53).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/engram/layout.h"
+
+namespace engramd::engine {
+
+inline constexpr std::int32_t kDeadClass = -1;  // V4.1 image tokens: gate 0, blocks look-back
+
+// The N-gram of one order that ends at one position.
+struct NgramKey {
+  std::uint64_t mix = 0;  // the XOR of products before the modulus; identifies the N-gram
+  bool bypassed = false;  // fewer predecessors than the order needs (start, document border, dead)
+};
+
+class Addresser {
+ public:
+  // `pad_class`: the compressed id of the pad token.
+  Addresser(const EngramLayout& layout, std::int32_t pad_class);
+
+  const EngramLayout& layout() const { return *layout_; }
+  int look_back() const { return layout_->config.max_ngram_size - 1; }
+
+  // `classes`: the sequence from its start; rows for positions [begin, end).
+  // rows: [end - begin, n_columns] row index with the column's offset, for layer slot `layer`
+  // (index into layout().layers). keys: nullptr or [end - begin, n_orders].
+  void rows(int layer, std::span<const std::int32_t> classes, std::int64_t begin, std::int64_t end,
+            std::int64_t* rows, NgramKey* keys = nullptr) const;
+
+ private:
+  const EngramLayout* layout_;
+  std::int32_t pad_class_;
+};
+
+// Owner tag of an N-gram in a table that carries tags: top 16 bits of mix * 0x9E3779B97F4A7C15,
+// 0 replaced by 1 (0 marks a row that no training N-gram reached).
+std::uint16_t owner_tag(std::uint64_t mix);
+
+}  // namespace engramd::engine

@@ -1,0 +1,45 @@
+// Row codecs: the stored bytes of one table row and the floats they mean. Pure functions, scalar:
+// the oracle for the gather kernels. Formats: OCP MX (e4m3fn, e8m0), IEEE 754, bfloat16.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/result.h"
+
+namespace engramd::engine {
+
+enum class RowCodec {
+  kF32,
+  kF16,
+  kBF16,
+  kF8E4M3,             // plain
+  kF8E4M3TensorScale,  // one fp32 scale for the table (Qwen3.8-Flash-Next)
+  kF8E4M3E8M0,         // one e8m0 scale per 32 columns (DeepSeek-V4.1-Flash, the bundled model)
+  kI8Scale,            // one fp32 scale per row: max|x| / 127, ties to even
+};
+const char* name_of(RowCodec codec);
+
+inline constexpr int kScaleBlock = 32;  // columns under one e8m0 scale
+
+std::int64_t row_bytes(RowCodec codec, int n_columns);
+
+// row: row_bytes(codec, n) bytes, codes first then scales. values: [n].
+// tensor_scale: only read for kF8E4M3TensorScale.
+void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values,
+                float tensor_scale = 1.0f);
+// What is stored is what decode_row gives back; saturates, ties to even. NaN is refused.
+Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
+                                             float tensor_scale = 1.0f);
+
+float decode_e4m3(std::uint8_t code);
+std::uint8_t encode_e4m3(float value);  // saturating, infinities included; NaN gives 0x7F
+float decode_e8m0(std::uint8_t code);   // 2^(code - 127); 255 is NaN
+float decode_f16(std::uint16_t bits);
+std::uint16_t encode_f16(float value);
+float decode_bf16(std::uint16_t bits);
+std::uint16_t encode_bf16(float value);
+
+}  // namespace engramd::engine
