@@ -1,0 +1,70 @@
+// LookupReport: which N-grams a text looks up, and what lies in the rows. Plain data made by
+// make_lookup_report; works with a loaded table (rows, owners) or from a layout alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/result.h"
+#include "engine/engram/addresser.h"
+#include "engine/engram/token_map.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace engramd::engine {
+
+struct LookupCell {  // one row of the table at one position
+  int order = 0;
+  int head = 0;
+  std::int64_t row = 0;                 // flat index within the layer's table
+  std::optional<bool> occupied, owned;  // absent without a loaded table
+  std::optional<double> row_norm;
+};
+
+struct LookupNgram {  // one order at one position
+  int order = 0;
+  std::string text;                   // the tokens' text, joined
+  std::vector<std::int32_t> classes;  // compressed ids, oldest first; shorter when bypassed
+  bool bypassed = false;
+};
+
+struct LookupLayer {
+  std::int64_t layer_id = 0;
+  std::vector<LookupCell> cells;  // [n_columns]
+};
+
+struct LookupPosition {
+  TokenId token = 0;
+  std::string text;
+  std::int32_t compressed_id = 0;
+  std::vector<LookupNgram> ngrams;  // [n_orders]
+  std::vector<LookupLayer> layers;  // those asked for
+};
+
+struct LookupReport {
+  std::vector<LookupPosition> positions;
+  std::int64_t n_lookups = 0, n_bypassed = 0, n_occupied = 0, n_owned = 0;
+  double hit_rate = 0;  // owned / (lookups - bypassed); 0 without a loaded table
+};
+
+// What a loaded table knows of its rows; absent: hashing only.
+class RowFacts {
+ public:
+  virtual ~RowFacts() = default;
+  virtual bool occupied(int layer, std::int64_t row) const = 0;
+  virtual std::uint16_t owner(int layer, std::int64_t row) const = 0;  // 0: none
+  virtual double norm(int layer, std::int64_t row) const = 0;          // Euclidean
+};
+
+struct LookupOptions {
+  std::vector<std::int64_t> layer_ids;  // empty: all Engram layers of the layout
+  std::int64_t positions_max = 4096;
+};
+
+// Errors: a layer id without Engram, a token id outside the vocabulary, too many positions.
+Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
+                                        const TokenMap& map, const Addresser& addresser,
+                                        const RowFacts* facts, const LookupOptions& options);
+
+}  // namespace engramd::engine

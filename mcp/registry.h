@@ -1,0 +1,106 @@
+// Registry: the tools, resources and prompts that a server offers, as data. Filled once at start by
+// server/tools/*, read by the dispatcher; deterministic order (order of registration).
+// A handler gets validated arguments and answers through its Call, at once or later. Everything in
+// mcp/ runs on one thread (the io thread); a handler that finishes elsewhere posts back first.
+// Not here: I/O, threads, the engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "config/result.h"
+#include "mcp/schema.h"
+
+namespace engramd::mcp {
+
+using nlohmann::json;
+
+// What a tool gives back. Failures that a model can act on are ToolResult::error (isError), not
+// protocol errors.
+struct ToolResult {
+  std::string text;  // what a person or a model reads
+  json structured;   // conforms to the tool's output schema; null for errors
+  bool is_error = false;
+
+  static ToolResult error(std::string message);
+};
+
+// One running tools/call. Copyable handle; finish() takes effect once, later calls are ignored, and
+// nothing is sent after the client has cancelled.
+class ToolCall {
+ public:
+  virtual ~ToolCall() = default;
+  virtual const json& arguments() const = 0;  // validated, defaults filled in
+  virtual std::stop_token stop_token() const = 0;
+  virtual bool wants_progress() const = 0;
+  // Increasing values only; rate-limited; dropped when the client gave no token.
+  virtual void progress(double done, std::optional<double> total, const std::string& message) = 0;
+  virtual void finish(ToolResult result) = 0;
+};
+
+struct ToolAnnotations {
+  std::string title;
+  bool read_only = true;
+  bool destructive = false;
+  bool idempotent = true;
+  bool open_world = false;
+};
+
+struct Tool {
+  std::string name;         // [A-Za-z0-9_-]{1,40}
+  std::string description;  // key words first; static text
+  ToolAnnotations annotations;
+  std::vector<Field> input;
+  std::vector<Field> output;
+  std::function<void(std::shared_ptr<ToolCall>)> handler;
+};
+
+struct Resource {
+  std::string uri;
+  std::string name;
+  std::string title;
+  std::string description;
+  std::string mime_type;
+  std::function<Result<std::string>()> read;  // text contents
+};
+
+struct PromptArgument {
+  std::string name;
+  std::string description;
+  bool required = false;
+};
+
+struct PromptMessage {
+  std::string role;  // "user" or "assistant"
+  std::string text;
+};
+
+struct Prompt {
+  std::string name;
+  std::string title;
+  std::string description;
+  std::vector<PromptArgument> arguments;
+  // arguments: those given, by name
+  std::function<Result<std::vector<PromptMessage>>(
+      const std::vector<std::pair<std::string, std::string>>&)>
+      render;
+};
+
+struct Registry {
+  std::string server_name = "engramd";
+  std::string server_title;
+  std::string server_version;
+  std::string instructions;
+  std::vector<Tool> tools;
+  std::vector<Resource> resources;
+  std::vector<Prompt> prompts;
+};
+
+}  // namespace engramd::mcp
