@@ -1,0 +1,59 @@
+#!/bin/sh
+# Builds a Release with all tests in build/release and runs them.
+set -eu
+
+usage() {
+  cat <<'END'
+usage: install/test.sh [--require-npm] [CTEST ARGUMENT...]
+
+Installs the packages that the tests need (Debian 12, as root or with sudo), fetches the JavaScript
+clients and tokenizers that they compare with, builds everything and runs ctest. Tests of JavaScript
+packages that npm cannot fetch are skipped and say so.
+
+  --require-npm   fail when npm cannot fetch them
+  --help          this text
+Other arguments go to ctest: install/test.sh -R tokenizer
+END
+}
+
+require_npm=false
+case ${1-} in
+  --help | -h) usage && exit 0 ;;
+  --require-npm) require_npm=true && shift ;;
+esac
+
+cd -- "$(dirname -- "$0")/.."
+. install/machine.sh
+
+# shellcheck disable=SC2086  # lists of words
+need_packages $build_packages $test_packages
+need_node
+
+# npm_install FOLDER: leaves FOLDER/node_modules as FOLDER/package.json says.
+npm_install() {
+  stamp=$1/node_modules/.installed-for
+  if [ -f "$stamp" ] && cmp -s "$1/package.json" "$stamp"; then return 0; fi
+  step "npm install in $1"
+  # No lock file: versions are pinned in package.json, and a lock would name a registry host.
+  if (cd "$1" && npm install --no-package-lock --no-audit --no-fund --loglevel=error); then
+    cp "$1/package.json" "$stamp"
+  elif $require_npm; then
+    fail "npm could not install $1/package.json (its message is above)"
+  else
+    echo "npm could not install $1/package.json: the tests that need it are skipped" >&2
+  fi
+}
+for package in tests/e2e tests/engine/tokenizer/huggingface; do
+  if [ -f "$package/package.json" ]; then npm_install "$package"; fi
+done
+ENGRAMD_NPM_FOLDER=$PWD/tests/engine/tokenizer/huggingface/node_modules
+export ENGRAMD_NPM_FOLDER
+
+step "building Release with tests in build/release"
+need_disk . 2000 "the build"
+cmake --preset release -DENGRAMD_TESTS=ON -DENGRAMD_BENCH=ON
+cmake --build build/release -j "$(build_jobs)"
+
+step "ctest"
+# One test at a time: some of them measure speed.
+ctest --test-dir build/release --output-on-failure --no-tests=error "$@"
