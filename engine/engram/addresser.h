@@ -1,7 +1,14 @@
 // Addresser: compressed ids to row indices, the hash of arXiv 2601.07372 section 2 and its
 // variants. Stateless and const: history comes in as an argument, so chunked prefill, prefix reuse
 // and rollback are the caller's choice of a span. 64-bit integers end to end (products exceed
-// 2^53).
+// 2^53) that wrap, with the floor remainder of the signed value (only Qwen's can be negative).
+//
+// History: a predecessor is blank, and every older one with it, when it lies before the start, in
+// another document, is dead (kDeadClass), or, for Qwen, is the first end-of-text id. The blank is
+// the pad class; for Qwen the end-of-text id itself. A dead current token blanks all slots.
+// Left-padded batches: demo, V4.1 and the bundled model hash their pads like tokens; Qwen's caller
+// writes the end-of-text id into padded positions first.
+// Not here: engram-peft's adapters, whose windows and multiplier order differ.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +29,7 @@ struct NgramKey {
 
 class Addresser {
  public:
-  // `pad_class`: the compressed id of the pad token.
+  // `pad_class`: the compressed id of layout.config.pad_token_id. The layout must outlive this.
   Addresser(const EngramLayout& layout, std::int32_t pad_class);
 
   const EngramLayout& layout() const { return *layout_; }
@@ -31,12 +38,19 @@ class Addresser {
   // `classes`: the sequence from its start; rows for positions [begin, end).
   // rows: [end - begin, n_columns] row index with the column's offset, for layer slot `layer`
   // (index into layout().layers). keys: nullptr or [end - begin, n_orders].
+  // documents: empty (one document), or the document number of each position.
   void rows(int layer, std::span<const std::int32_t> classes, std::int64_t begin, std::int64_t end,
-            std::int64_t* rows, NgramKey* keys = nullptr) const;
+            std::int64_t* rows, NgramKey* keys = nullptr,
+            std::span<const std::int32_t> documents = {}) const;
 
  private:
+  struct Window;
+  Window look_back_from(std::span<const std::int32_t> classes, std::int64_t position,
+                        std::span<const std::int32_t> documents) const;
+
   const EngramLayout* layout_;
-  std::int32_t pad_class_;
+  std::int32_t blank_class_;
+  std::int32_t cut_class_;  // as a predecessor it ends history; kDeadClass: nothing but the dead
 };
 
 // Owner tag of an N-gram in a table that carries tags: top 16 bits of mix * 0x9E3779B97F4A7C15,

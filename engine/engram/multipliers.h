@@ -31,8 +31,9 @@ class NumpyGenerator {  // numpy.random.default_rng(seed)
 // Demo rule: 2 r + 1, r from default_rng(seed + 10007 layer_id).integers(0, half, n).
 std::vector<std::uint64_t> demo_multipliers(std::int64_t seed, std::int64_t layer_id,
                                             std::int64_t hashed_vocab_size, int n);
-// Qwen3.8-Flash-Next rule: splitmix64, seeded by 1234 + 10007 * index among the Engram layers.
-std::vector<std::uint64_t> qwen_multipliers(std::int64_t layer_index,
+// Qwen3.8-Flash-Next rule: splitmix64(seed + 10007 * index among the Engram layers). The released
+// model's seed is 1234.
+std::vector<std::uint64_t> qwen_multipliers(std::int64_t seed, std::int64_t layer_index,
                                             std::int64_t hashed_vocab_size, int n);
 
 }  // namespace engramd::engine

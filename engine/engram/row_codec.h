@@ -30,7 +30,9 @@ std::int64_t row_bytes(RowCodec codec, int n_columns);
 // tensor_scale: only read for kF8E4M3TensorScale.
 void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values,
                 float tensor_scale = 1.0f);
-// What is stored is what decode_row gives back; saturates, ties to even. NaN is refused.
+// Ties to even. The 8-bit formats saturate, infinities included; halves overflow to infinity as
+// IEEE 754 says. e8m0: the smallest power of two s with max|x| <= 448 s, codes 1 .. 254, a block
+// of zeros 2^0; the last block may be short. Refused: NaN, a tensor scale that is not positive.
 Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
                                              float tensor_scale = 1.0f);
 

@@ -1,0 +1,241 @@
+#include "engine/engram/row_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "config/assert.h"
+
+namespace engramd::engine {
+namespace {
+
+constexpr float kE4M3Max = 448.0f;  // OCP 8-bit floating point, e4m3fn
+constexpr std::int64_t kScaleBytes = sizeof(float);
+
+std::size_t block_count(std::size_t n) {
+  return (n + kScaleBlock - 1) / kScaleBlock;
+}
+
+float load_f32(const std::uint8_t* bytes) {
+  float value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+void append(std::vector<std::uint8_t>& row, const void* bytes, std::size_t n) {
+  const auto* first = static_cast<const std::uint8_t*>(bytes);
+  row.insert(row.end(), first, first + n);
+}
+
+// The largest magnitude; infinities count as the largest finite float so that a scale exists.
+float magnitude_max(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  return std::min(largest, std::numeric_limits<float>::max());
+}
+
+// Smallest power of two s with magnitude <= 448 s, from the exponent (448 = 0.875 * 2^9), as an
+// e8m0 code within 1 .. 254; a block of zeros gets 2^0.
+std::uint8_t scale_code_for(float magnitude) {
+  if (magnitude == 0) return 127;
+  int exponent = 0;
+  const float mantissa = std::frexp(magnitude, &exponent);
+  const int scale = mantissa <= 0.875f ? exponent - 9 : exponent - 8;
+  return static_cast<std::uint8_t>(std::clamp(scale + 127, 1, 254));
+}
+
+void encode_blocks(std::span<const float> values, std::vector<std::uint8_t>& row) {
+  std::vector<std::uint8_t> scales;
+  for (std::size_t begin = 0; begin < values.size(); begin += kScaleBlock) {
+    const auto block =
+        values.subspan(begin, std::min<std::size_t>(kScaleBlock, values.size() - begin));
+    const std::uint8_t scale = scale_code_for(magnitude_max(block));
+    for (const float value : block) row.push_back(encode_e4m3(std::ldexp(value, 127 - scale)));
+    scales.push_back(scale);
+  }
+  row.insert(row.end(), scales.begin(), scales.end());
+}
+
+void encode_i8(std::span<const float> values, std::vector<std::uint8_t>& row) {
+  const float magnitude = magnitude_max(values);
+  const float scale = magnitude == 0 ? 1.0f : magnitude / 127.0f;
+  for (const float value : values) {
+    const float code = std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f);
+    row.push_back(static_cast<std::uint8_t>(static_cast<std::int8_t>(code)));
+  }
+  append(row, &scale, sizeof scale);
+}
+
+}  // namespace
+
+const char* name_of(RowCodec codec) {
+  switch (codec) {
+    case RowCodec::kF32:
+      return "f32";
+    case RowCodec::kF16:
+      return "f16";
+    case RowCodec::kBF16:
+      return "bf16";
+    case RowCodec::kF8E4M3:
+      return "f8_e4m3";
+    case RowCodec::kF8E4M3TensorScale:
+      return "f8_e4m3_tensor_scale";
+    case RowCodec::kF8E4M3E8M0:
+      return "f8_e4m3_e8m0";
+    case RowCodec::kI8Scale:
+      return "i8_scale";
+  }
+  ENGRAMD_ASSERT(false);
+  return "";
+}
+
+std::int64_t row_bytes(RowCodec codec, int n_columns) {
+  const std::int64_t n = n_columns;
+  switch (codec) {
+    case RowCodec::kF32:
+      return 4 * n;
+    case RowCodec::kF16:
+    case RowCodec::kBF16:
+      return 2 * n;
+    case RowCodec::kF8E4M3:
+    case RowCodec::kF8E4M3TensorScale:
+      return n;
+    case RowCodec::kF8E4M3E8M0:
+      return n + static_cast<std::int64_t>(block_count(static_cast<std::size_t>(n)));
+    case RowCodec::kI8Scale:
+      return n + kScaleBytes;
+  }
+  ENGRAMD_ASSERT(false);
+  return 0;
+}
+
+void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values,
+                float tensor_scale) {
+  const std::size_t n = values.size();
+  const auto half_bits = [row](std::size_t i) {
+    return static_cast<std::uint16_t>(row[2 * i] | row[2 * i + 1] << 8);
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    switch (codec) {
+      case RowCodec::kF32:
+        values[i] = load_f32(row + 4 * i);
+        break;
+      case RowCodec::kF16:
+        values[i] = decode_f16(half_bits(i));
+        break;
+      case RowCodec::kBF16:
+        values[i] = decode_bf16(half_bits(i));
+        break;
+      case RowCodec::kF8E4M3:
+        values[i] = decode_e4m3(row[i]);
+        break;
+      case RowCodec::kF8E4M3TensorScale:
+        values[i] = decode_e4m3(row[i]) * tensor_scale;
+        break;
+      case RowCodec::kF8E4M3E8M0:
+        values[i] = decode_e4m3(row[i]) * decode_e8m0(row[n + i / kScaleBlock]);
+        break;
+      case RowCodec::kI8Scale:
+        values[i] = static_cast<float>(static_cast<std::int8_t>(row[i])) * load_f32(row + n);
+        break;
+    }
+  }
+}
+
+Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
+                                             float tensor_scale) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isnan(values[i])) continue;
+    return invalid_argument("table row: expected numbers, got NaN in column " + std::to_string(i));
+  }
+  std::vector<std::uint8_t> row;
+  row.reserve(static_cast<std::size_t>(row_bytes(codec, static_cast<int>(values.size()))));
+  if (codec == RowCodec::kF8E4M3E8M0) {
+    encode_blocks(values, row);
+    return row;
+  }
+  if (codec == RowCodec::kI8Scale) {
+    encode_i8(values, row);
+    return row;
+  }
+  if (codec == RowCodec::kF8E4M3TensorScale && !(tensor_scale > 0 && std::isfinite(tensor_scale))) {
+    return invalid_argument("table scale: expected a positive number, got " +
+                            std::to_string(tensor_scale));
+  }
+  for (const float value : values) {
+    if (codec == RowCodec::kF32) append(row, &value, sizeof value);
+    if (codec == RowCodec::kF8E4M3) row.push_back(encode_e4m3(value));
+    if (codec == RowCodec::kF8E4M3TensorScale) row.push_back(encode_e4m3(value / tensor_scale));
+    if (codec == RowCodec::kF16 || codec == RowCodec::kBF16) {
+      const std::uint16_t bits = codec == RowCodec::kF16 ? encode_f16(value) : encode_bf16(value);
+      append(row, &bits, sizeof bits);
+    }
+  }
+  return row;
+}
+
+float decode_e4m3(std::uint8_t code) {
+  const int exponent = code >> 3 & 15;
+  const int mantissa = code & 7;
+  if ((code & 0x7F) == 0x7F) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+std::uint8_t encode_e4m3(float value) {
+  if (std::isnan(value)) return 0x7F;
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const float magnitude = std::min(std::fabs(value), kE4M3Max);
+  // Steps of 2^(exponent - 3) above 2^-6, of 2^-9 below; the quotient is exact, nearbyint rounds
+  // ties to even. Codes ascend with magnitude, so a carry needs no special case.
+  const int exponent = magnitude < 0x1p-6f ? -6 : std::ilogb(magnitude);
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
+  return static_cast<std::uint8_t>(sign | ((exponent + 6) * 8 + steps));
+}
+
+float decode_e8m0(std::uint8_t code) {
+  if (code == 255) return std::numeric_limits<float>::quiet_NaN();
+  return std::ldexp(1.0f, code - 127);
+}
+
+float decode_f16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  float magnitude = 0;
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? std::numeric_limits<float>::infinity()
+                              : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+  }
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+std::uint16_t encode_f16(float value) {
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00);
+  const float magnitude = std::fabs(value);
+  if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7C00);
+  const int exponent = magnitude < 0x1p-14f ? -14 : std::ilogb(magnitude);
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
+  return static_cast<std::uint16_t>(sign | ((exponent + 14) * 1024 + steps));
+}
+
+float decode_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+std::uint16_t encode_bf16(float value) {
+  if (std::isnan(value)) return 0x7FC0;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+}  // namespace engramd::engine
