@@ -73,7 +73,9 @@ need_disk() {
 # Node.js runs the MCP clients and Hugging Face's tokenizers that the tests compare with. Any
 # installed one will do (the clients bring the version they need); Debian's own otherwise.
 need_node() {
-  command -v node >/dev/null && command -v npm >/dev/null || need_packages nodejs npm ca-certificates
+  if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+    need_packages nodejs npm ca-certificates
+  fi
 }
 
 # The largest translation units (Boost.Asio, nlohmann::json) take up to 1.5 GB each.
