@@ -1,0 +1,75 @@
+// Forward: one pass of a batch of tokens through the model. Owns the activations, nothing else;
+// caches and rows come in as views. Used from the engine thread only.
+// Not here: scheduling, sampling, where cache blocks come from (engine/runtime).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "kernels/backend.h"
+
+namespace engramd::engine {
+
+struct ForwardBatch {
+  std::span<const TokenId> tokens;               // [n_tokens]
+  std::span<const kernels::TokenSlot> slots;     // [n_tokens]
+  std::span<const std::uint8_t> engram_enabled;  // [n_tokens]
+  // Row indices per Engram layer: [n_tokens, n_columns].
+  std::span<const std::vector<std::int64_t>> engram_rows;
+  std::span<const kernels::PagedCache> latent_caches;   // [num_hidden_layers]
+  std::span<const kernels::PagedCache> conv_histories;  // [Engram layers]
+  std::span<const std::int32_t> logits_of;  // indices into tokens whose logits are wanted
+};
+
+// What inspection and the golden tests look at; filled where the vectors are asked for.
+struct ForwardTrace {
+  bool want_hidden = false;
+  bool want_experts = false;
+  std::vector<std::vector<float>> hidden;          // per layer [n_tokens, n_streams, hidden_size]
+  std::vector<std::vector<std::int32_t>> experts;  // per layer [n_tokens, num_experts_per_tok]
+  struct Engram {
+    std::vector<float> gate, dot, residual_share;  // [n_tokens, n_streams]
+    std::vector<float> value_norm;                 // [n_tokens]
+  };
+  std::vector<Engram> engram;  // per Engram layer
+};
+
+class Forward {
+ public:
+  Forward(const Model& model, kernels::Backend& backend);
+
+  // Logits [logits_of.size(), vocab_size], valid until the next run; empty when `stop` was
+  // requested between layers (the caches then hold entries that must not be relied on).
+  std::span<const float> run(const ForwardBatch& batch, std::stop_token stop,
+                             ForwardTrace* trace = nullptr);
+
+  std::int64_t activation_bytes() const;
+
+ private:
+  void reserve(std::int64_t n_tokens, std::int64_t n_logits);
+  void engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace);
+  void attention(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index);
+  void feed_forward(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index,
+                    ForwardTrace* trace);
+  std::span<const float> logits(const ForwardBatch& batch);
+
+  const Model* model_;
+  kernels::Backend* backend_;
+  std::vector<float> streams_;     // [n_tokens, n_streams, hidden_size]
+  std::vector<float> x_, normed_;  // [n_tokens, hidden_size]
+  std::vector<float> y_;           // [n_tokens, hidden_size]
+  std::vector<float> post_;        // [n_tokens, n_streams]
+  std::vector<float> comb_;        // [n_tokens, n_streams, n_streams]
+  std::vector<float> query_;       // [n_tokens, heads * (qk_nope + qk_rope)]
+  std::vector<float> latent_;      // [n_tokens, kv_lora_rank + qk_rope]
+  std::vector<float> attended_;    // [n_tokens, heads * v_head_dim]
+  std::vector<float> rows_;        // [n_tokens, columns_width]
+  std::vector<float> key_;         // [n_tokens, n_streams, hidden_size]
+  std::vector<float> value_;       // [n_tokens, hidden_size]
+  std::vector<float> logits_;      // [n_logits, vocab_size]
+};
+
+}  // namespace engramd::engine

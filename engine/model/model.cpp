@@ -1,0 +1,76 @@
+#include "engine/model/model.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "engine/model/weight_binding.h"
+
+namespace engramd::engine {
+
+namespace {
+
+Result<std::string> read_text(const std::string& path) {
+  constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public config.json is 100 KB
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return not_found("cannot open " + path + ": expected a model folder with config.json");
+  const std::int64_t bytes = file.tellg();
+  if (bytes < 0 || bytes > kConfigBytesMax) {
+    return limit_exceeded(path + ": expected at most " + std::to_string(kConfigBytesMax) +
+                          " bytes, got " + std::to_string(bytes));
+  }
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.seekg(0);
+  file.read(text.data(), bytes);
+  if (!file) return environment_error("cannot read " + path);
+  return text;
+}
+
+Result<TokenMap> bind_token_map(const Model& model) {
+  const auto view = model.checkpoint.tensor("model.engram.token_map", kernels::DType::kI32,
+                                            {model.config.vocab_size});
+  if (view.has_error()) return view.error();
+  return token_map_from_tensor(view->as<std::int32_t>(), model.config.vocab_size,
+                               model.layout.config.hashed_vocab_size);
+}
+
+}  // namespace
+
+std::int32_t Model::pad_class() const {
+  return token_map.classes[static_cast<std::size_t>(layout.config.pad_token_id)];
+}
+
+Result<std::unique_ptr<const Model>> open_model(const std::string& folder,
+                                                const OpenModelOptions& options) {
+  auto model = std::make_unique<Model>();
+  const auto text = read_text(folder + "/config.json");
+  if (text.has_error()) return text.error();
+  auto config = parse_model_config(*text);
+  if (config.has_error()) {
+    return Error{config.error().kind, folder + "/config.json: " + config.error().message};
+  }
+  model->config = std::move(*config);
+  if (options.experts_per_token > 0) {
+    if (options.experts_per_token > model->config.n_routed_experts) {
+      return invalid_argument(
+          "experts per token: expected 1 to " + std::to_string(model->config.n_routed_experts) +
+          " (n_routed_experts), got " + std::to_string(options.experts_per_token));
+    }
+    model->config.num_experts_per_tok = options.experts_per_token;
+  }
+  auto checkpoint = Checkpoint::open(folder, options.populate);
+  if (checkpoint.has_error()) return checkpoint.error();
+  model->checkpoint = std::move(*checkpoint);
+  if (model->config.engram) {
+    auto layout = make_layout(model->config.engram->layout);
+    if (layout.has_error()) return layout.error();
+    model->layout = std::move(*layout);
+    auto map = bind_token_map(*model);
+    if (map.has_error()) return map.error();
+    model->token_map = std::move(*map);
+  }
+  const auto bound = bind_weights(*model);
+  if (bound.has_error()) return bound.error();
+  return std::unique_ptr<const Model>(std::move(model));
+}
+
+}  // namespace engramd::engine
