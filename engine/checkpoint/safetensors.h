@@ -1,7 +1,10 @@
 // safetensors files: mapped read-only, validated before anything is trusted. A file is untrusted
 // input; after open() every TensorView lies inside the mapping. Immutable after open: any thread
 // reads. Format: huggingface/safetensors README (8-byte length, JSON header, data).
-// Not here: which tensors a model needs (weight_binding), shards (shard_index).
+// The mapping is private and read-only. Replacing a file by rename is safe while it is open (the
+// old one stays mapped); cutting it in place is not: touching a page beyond the new end raises
+// SIGBUS, which ends the process. open() itself reads the header with pread and is not exposed to
+// that. Not here: which tensors a model needs (weight_binding), shards (shard_index).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +19,13 @@
 
 namespace engramd::engine {
 
+// Bits of one element ("F4": 4, "BF16": 16); 0 for a spelling that the format does not have.
+int bits_of_dtype(std::string_view dtype);
+
 struct TensorInfo {
   std::string name;
   std::string dtype;                // the format's own spelling: "BF16", "F8_E4M3", "F4" ...
-  std::vector<std::int64_t> shape;  // any rank
+  std::vector<std::int64_t> shape;  // rank 0..8
   std::int64_t begin_bytes = 0;     // in the file
   std::int64_t length_bytes = 0;
 };
@@ -45,7 +51,9 @@ class SafetensorsFile {
   const std::string& path() const;
   const SafetensorsHeader& header() const;
   const TensorInfo* find(std::string_view name) const;
-  // Error: absent, a sub-byte dtype, or rank above kernels::kMaxDimensions.
+  // Error: absent, a dtype without a kernels::DType (sub-byte, complex, FNUZ), or rank above
+  // kernels::kMaxDimensions. The view is always aligned to its element: a tensor that is not
+  // aligned in the file (writers pad the header, so this is rare) was copied to memory by open().
   Result<kernels::TensorView> tensor(std::string_view name) const;
 
  private:
