@@ -1,7 +1,6 @@
 #include "engine/engram/row_codec.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -12,7 +11,6 @@
 namespace engramd::engine {
 namespace {
 
-constexpr float kE4M3Max = 448.0f;  // OCP 8-bit floating point, e4m3fn
 constexpr std::int64_t kScaleBytes = sizeof(float);
 
 std::size_t block_count(std::size_t n) {
@@ -175,67 +173,6 @@ Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const flo
     }
   }
   return row;
-}
-
-float decode_e4m3(std::uint8_t code) {
-  const int exponent = code >> 3 & 15;
-  const int mantissa = code & 7;
-  if ((code & 0x7F) == 0x7F) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -9)
-                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return code & 0x80 ? -magnitude : magnitude;
-}
-
-std::uint8_t encode_e4m3(float value) {
-  if (std::isnan(value)) return 0x7F;
-  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
-  const float magnitude = std::min(std::fabs(value), kE4M3Max);
-  // Steps of 2^(exponent - 3) above 2^-6, of 2^-9 below; the quotient is exact, nearbyint rounds
-  // ties to even. Codes ascend with magnitude, so a carry needs no special case.
-  const int exponent = magnitude < 0x1p-6f ? -6 : std::ilogb(magnitude);
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
-  return static_cast<std::uint8_t>(sign | ((exponent + 6) * 8 + steps));
-}
-
-float decode_e8m0(std::uint8_t code) {
-  if (code == 255) return std::numeric_limits<float>::quiet_NaN();
-  return std::ldexp(1.0f, code - 127);
-}
-
-float decode_f16(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int mantissa = bits & 1023;
-  float magnitude = 0;
-  if (exponent == 31) {
-    magnitude = mantissa == 0 ? std::numeric_limits<float>::infinity()
-                              : std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
-  }
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-std::uint16_t encode_f16(float value) {
-  const int sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00);
-  const float magnitude = std::fabs(value);
-  if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7C00);
-  const int exponent = magnitude < 0x1p-14f ? -14 : std::ilogb(magnitude);
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  return static_cast<std::uint16_t>(sign | ((exponent + 14) * 1024 + steps));
-}
-
-float decode_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-std::uint16_t encode_bf16(float value) {
-  if (std::isnan(value)) return 0x7FC0;
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
 }  // namespace engramd::engine

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/result.h"
+#include "kernels/number_formats.h"
 
 namespace engramd::engine {
 
@@ -36,12 +37,13 @@ void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values
 Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
                                              float tensor_scale = 1.0f);
 
-float decode_e4m3(std::uint8_t code);
-std::uint8_t encode_e4m3(float value);  // saturating, infinities included; NaN gives 0x7F
-float decode_e8m0(std::uint8_t code);   // 2^(code - 127); 255 is NaN
-float decode_f16(std::uint16_t bits);
-std::uint16_t encode_f16(float value);
-float decode_bf16(std::uint16_t bits);
-std::uint16_t encode_bf16(float value);
+// Single elements, shared with the kernels.
+using kernels::decode_bf16;
+using kernels::decode_e4m3;
+using kernels::decode_e8m0;
+using kernels::decode_f16;
+using kernels::encode_bf16;
+using kernels::encode_e4m3;
+using kernels::encode_f16;
 
 }  // namespace engramd::engine
