@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,7 +19,9 @@ namespace engramd::mcp {
 struct Limits {
   std::int64_t message_bytes_max = 10 * 1024 * 1024;
   int json_depth_max = 64;
-  int in_flight_max = 64;  // tool calls per connection
+  int in_flight_max = 64;          // tool calls and subscriptions per connection
+  int batch_messages_max = 64;     // 2025-03-26 only
+  int progress_interval_ms = 100;  // between two progress notifications of one call
 };
 
 // What happened to requests, for the metrics tool; called on the dispatcher's thread.
@@ -34,19 +37,31 @@ class Connection {
   virtual ~Connection() = default;
   // One message (no framing). Answers go to the sink given at connect(), at once or later.
   virtual void receive(std::string_view message) = 0;
-  // The peer has gone: stops everything in flight, nothing is sent afterwards.
+  // A message over the limit, of which the transport kept only the beginning: answers with an error
+  // (under the message's id if the beginning shows it). receive() does this by itself.
+  virtual void receive_oversize(std::string_view beginning) = 0;
+  // For peers whose frame parser counts characters, not bytes: everything sent is ASCII, escaped.
+  virtual void set_ascii_only(bool ascii_only) = 0;
+  // Ends every open subscriptions/listen with its result; part of a graceful shutdown.
+  virtual void end_subscriptions() = 0;
+  // The peer has gone: stops everything in flight, nothing is sent afterwards. The destructor does
+  // this too.
   virtual void close() = 0;
-  virtual int in_flight() const = 0;  // requests not yet answered
+  // Tool calls not yet answered: what a shutdown waits for. Subscriptions, which never end by
+  // themselves, do not count.
+  virtual int in_flight() const = 0;
 };
 
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
-  // send: one serialised message without newline; never throws.
+  // send: one serialised message without newline; never throws. It may be called inside receive()
+  // and may itself call any function of the Connection.
   virtual std::unique_ptr<Connection> connect(std::function<void(std::string message)> send) = 0;
 };
 
-// `registry` must outlive the dispatcher. `now` is the steady clock unless a test says otherwise.
+// `registry` must outlive the dispatcher and its connections, and lint_registry() be content. `now`
+// is the steady clock unless a test says otherwise.
 std::unique_ptr<Dispatcher> make_dispatcher(
     const Registry& registry, Limits limits, Observer observer = {},
     std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now);

@@ -24,16 +24,21 @@ using nlohmann::json;
 
 // What a tool gives back. Failures that a model can act on are ToolResult::error (isError), not
 // protocol errors.
+// `text` becomes the one text block of the reply (sanitised), `structured` its structuredContent
+// (checked against the output fields first; a tool that breaks its own schema is reported as an
+// error). The specification suggests the serialised JSON as the text block; engramd sends that only
+// when `text` is empty, because a matrix as text would drown the model while a summary serves it.
 struct ToolResult {
-  std::string text;  // what a person or a model reads
-  json structured;   // conforms to the tool's output schema; null for errors
+  std::string text = {};  // what a person or a model reads; empty: `structured`, serialised
+  json structured = {};   // conforms to the tool's output schema; null for errors
   bool is_error = false;
 
   static ToolResult error(std::string message);
 };
 
-// One running tools/call. Copyable handle; finish() takes effect once, later calls are ignored, and
-// nothing is sent after the client has cancelled.
+// One running tools/call. Shared handle; finish() takes effect once, later calls are ignored, and
+// nothing is sent after the client has cancelled. A call that is dropped without finish() is
+// answered with an error, so the last handle of an unfinished call must go on the io thread.
 class ToolCall {
  public:
   virtual ~ToolCall() = default;
@@ -46,7 +51,7 @@ class ToolCall {
 };
 
 struct ToolAnnotations {
-  std::string title;
+  std::string title = {};
   bool read_only = true;
   bool destructive = false;
   bool idempotent = true;
@@ -54,43 +59,43 @@ struct ToolAnnotations {
 };
 
 struct Tool {
-  std::string name;         // [A-Za-z0-9_-]{1,40}
+  std::string name = {};    // [A-Za-z0-9_-]{1,40}
   std::string description;  // key words first; static text
   ToolAnnotations annotations;
-  std::vector<Field> input;
-  std::vector<Field> output;
-  std::function<void(std::shared_ptr<ToolCall>)> handler;
+  std::vector<Field> input = {};
+  std::vector<Field> output = {};
+  std::function<void(std::shared_ptr<ToolCall>)> handler = {};
 };
 
 struct Resource {
-  std::string uri;
-  std::string name;
-  std::string title;
-  std::string description;
-  std::string mime_type;
-  std::function<Result<std::string>()> read;  // text contents
+  std::string uri = {};
+  std::string name = {};
+  std::string title = {};
+  std::string description = {};
+  std::string mime_type = {};
+  std::function<Result<std::string>()> read = {};  // text contents
 };
 
 struct PromptArgument {
-  std::string name;
-  std::string description;
+  std::string name = {};
+  std::string description = {};
   bool required = false;
 };
 
 struct PromptMessage {
-  std::string role;  // "user" or "assistant"
-  std::string text;
+  std::string role = {};  // "user" or "assistant"
+  std::string text = {};
 };
 
 struct Prompt {
-  std::string name;
-  std::string title;
-  std::string description;
-  std::vector<PromptArgument> arguments;
+  std::string name = {};
+  std::string title = {};
+  std::string description = {};
+  std::vector<PromptArgument> arguments = {};
   // arguments: those given, by name
   std::function<Result<std::vector<PromptMessage>>(
       const std::vector<std::pair<std::string, std::string>>&)>
-      render;
+      render = {};
 };
 
 struct Registry {
@@ -102,5 +107,9 @@ struct Registry {
   std::vector<Resource> resources;
   std::vector<Prompt> prompts;
 };
+
+// What in a registry would make a client drop or mistake an entry: names, missing or overlong
+// descriptions, schemas (lint_schema), absent handlers, duplicates. Empty when all is well.
+std::vector<std::string> lint_registry(const Registry& registry);
 
 }  // namespace engramd::mcp
