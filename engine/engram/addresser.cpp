@@ -1,14 +1,11 @@
 #include "engine/engram/addresser.h"
 
-#include <array>
 #include <cstddef>
 
 #include "config/assert.h"
 
 namespace engramd::engine {
 namespace {
-
-constexpr int kNgramSizeMax = 16;  // make_layout's bound
 
 std::int64_t floor_modulo(std::uint64_t mix, std::int64_t prime) {
   const std::int64_t remainder = static_cast<std::int64_t>(mix) % prime;
@@ -17,11 +14,6 @@ std::int64_t floor_modulo(std::uint64_t mix, std::int64_t prime) {
 
 }  // namespace
 
-struct Addresser::Window {
-  std::array<std::int32_t, kNgramSizeMax> classes;  // slot s: s-th predecessor, or the blank
-  std::size_t n_present = 0;                        // slots before the first blank
-};
-
 Addresser::Addresser(const EngramLayout& layout, std::int32_t pad_class)
     : layout_(&layout), blank_class_(pad_class), cut_class_(kDeadClass) {
   if (layout.config.variant == EngramVariant::kQwen4Exp) {
@@ -29,23 +21,20 @@ Addresser::Addresser(const EngramLayout& layout, std::int32_t pad_class)
   }
 }
 
-Addresser::Window Addresser::look_back_from(std::span<const std::int32_t> classes,
-                                            std::int64_t position,
-                                            std::span<const std::int32_t> documents) const {
-  const auto n = static_cast<std::size_t>(layout_->config.max_ngram_size);
+int Addresser::n_readable(std::span<const std::int32_t> classes, std::int64_t position,
+                          std::span<const std::int32_t> documents) const {
   const auto current = static_cast<std::size_t>(position);
+  ENGRAMD_ASSERT(position >= 0 && current < classes.size());
+  ENGRAMD_ASSERT(documents.empty() || documents.size() == classes.size());
   const auto readable = [&](std::size_t slot) {
     if (slot > current) return false;
     const std::int32_t id = classes[current - slot];
     if (id < 0 || (slot > 0 && id == cut_class_)) return false;
     return documents.empty() || documents[current - slot] == documents[current];
   };
-  Window window;
-  window.classes.fill(blank_class_);
-  for (; window.n_present < n && readable(window.n_present); ++window.n_present) {
-    window.classes[window.n_present] = classes[current - window.n_present];
-  }
-  return window;
+  int n = 0;
+  while (n < layout_->config.max_ngram_size && readable(static_cast<std::size_t>(n))) ++n;
+  return n;
 }
 
 void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int64_t begin,
@@ -53,22 +42,22 @@ void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int6
                      std::span<const std::int32_t> documents) const {
   ENGRAMD_ASSERT(layer >= 0 && static_cast<std::size_t>(layer) < layout_->layers.size());
   ENGRAMD_ASSERT(begin >= 0 && begin <= end && end <= static_cast<std::int64_t>(classes.size()));
-  ENGRAMD_ASSERT(documents.empty() || documents.size() == classes.size());
   const EngramLayer& address = layout_->layers[static_cast<std::size_t>(layer)];
-  const auto n_orders = static_cast<std::size_t>(layout_->n_orders());
-  const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
+  const int n_heads = layout_->config.n_heads;
   for (std::int64_t position = begin; position < end; ++position) {
-    const Window window = look_back_from(classes, position, documents);
+    const int present = n_readable(classes, position, documents);
     // Sign extension makes the unsigned product that of two's complement int64.
-    const auto product = [&](std::size_t slot) {
-      return static_cast<std::uint64_t>(window.classes[slot]) * address.multipliers[slot];
+    const auto product = [&](int slot) {
+      const std::int32_t id =
+          slot < present ? classes[static_cast<std::size_t>(position - slot)] : blank_class_;
+      return static_cast<std::uint64_t>(id) * address.multipliers[static_cast<std::size_t>(slot)];
     };
     std::uint64_t mix = product(0);
     std::size_t column = 0;
-    for (std::size_t slot = 1; slot <= n_orders; ++slot) {
-      mix ^= product(slot);
-      if (keys) *keys++ = {mix, window.n_present <= slot};
-      for (std::size_t head = 0; head < n_heads; ++head, ++column) {
+    for (int order = 2; order <= layout_->config.max_ngram_size; ++order) {
+      mix ^= product(order - 1);
+      if (keys) *keys++ = {mix, present < order};
+      for (int head = 0; head < n_heads; ++head, ++column) {
         *rows++ = floor_modulo(mix, address.primes[column]) + address.offsets[column];
       }
     }

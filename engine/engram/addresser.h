@@ -35,6 +35,11 @@ class Addresser {
   const EngramLayout& layout() const { return *layout_; }
   int look_back() const { return layout_->config.max_ngram_size - 1; }
 
+  // How many tokens of the longest N-gram that ends at `position` may be read, the current one
+  // included: 0 (dead) .. max_ngram_size. An order above that is bypassed.
+  int n_readable(std::span<const std::int32_t> classes, std::int64_t position,
+                 std::span<const std::int32_t> documents = {}) const;
+
   // `classes`: the sequence from its start; rows for positions [begin, end).
   // rows: [end - begin, n_columns] row index with the column's offset, for layer slot `layer`
   // (index into layout().layers). keys: nullptr or [end - begin, n_orders].
@@ -44,10 +49,6 @@ class Addresser {
             std::span<const std::int32_t> documents = {}) const;
 
  private:
-  struct Window;
-  Window look_back_from(std::span<const std::int32_t> classes, std::int64_t position,
-                        std::span<const std::int32_t> documents) const;
-
   const EngramLayout* layout_;
   std::int32_t blank_class_;
   std::int32_t cut_class_;  // as a predecessor it ends history; kDeadClass: nothing but the dead

@@ -44,11 +44,13 @@ struct LookupPosition {
 
 struct LookupReport {
   std::vector<LookupPosition> positions;
+  // Cells over position, layer, order and head; occupied and owned ones count unless bypassed.
   std::int64_t n_lookups = 0, n_bypassed = 0, n_occupied = 0, n_owned = 0;
   double hit_rate = 0;  // owned / (lookups - bypassed); 0 without a loaded table
 };
 
-// What a loaded table knows of its rows; absent: hashing only.
+// What a loaded table knows of its rows; absent: hashing only. `layer` is an index into the
+// layout's layers.
 class RowFacts {
  public:
   virtual ~RowFacts() = default;

@@ -1,16 +1,16 @@
 #include "engine/engram/addresser.h"
 
+#include <algorithm>
 #include <fstream>
-#include <map>
 #include <set>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
 #include "engine/checkpoint/safetensors.h"
+#include "tests/engine/engram/sha256.h"
 
 namespace engramd::engine {
 namespace {
@@ -212,15 +212,7 @@ TEST(Qwen4Exp, PrimesRunOnFromLayerToLayer) {
 // SHA-256 of the rows as little-endian uint32, position-major: published for V4.1.
 std::string digest_of(const std::vector<std::int64_t>& rows) {
   std::vector<std::uint32_t> words(rows.begin(), rows.end());
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int n = 0;
-  EVP_Digest(words.data(), words.size() * 4, digest, &n, EVP_sha256(), nullptr);
-  std::string hex;
-  for (unsigned int i = 0; i < n; ++i) {
-    hex += "0123456789abcdef"[digest[i] >> 4];
-    hex += "0123456789abcdef"[digest[i] & 15];
-  }
-  return hex;
+  return test::sha256_hex({reinterpret_cast<const char*>(words.data()), words.size() * 4});
 }
 
 class V41 : public ::testing::Test {

@@ -1,0 +1,123 @@
+#include "engine/inspect/lookup_report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace engramd::engine {
+namespace {
+
+std::string joined(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return text;
+}
+
+// Indexes into the layout's layers, in the layout's order.
+Result<std::vector<int>> layer_slots(const EngramLayout& layout,
+                                     const std::vector<std::int64_t>& asked) {
+  const std::vector<std::int64_t>& ids = layout.config.layer_ids;
+  for (const std::int64_t id : asked) {
+    if (std::find(ids.begin(), ids.end(), id) != ids.end()) continue;
+    return invalid_argument("layer " + std::to_string(id) +
+                            " has no Engram; expected one of: " + joined(ids));
+  }
+  std::vector<int> slots;
+  for (std::size_t slot = 0; slot < ids.size(); ++slot) {
+    const bool wanted =
+        asked.empty() || std::find(asked.begin(), asked.end(), ids[slot]) != asked.end();
+    if (wanted) slots.push_back(static_cast<int>(slot));
+  }
+  return slots;
+}
+
+// What the N-grams that end at `at` look like, whatever the layer.
+Result<LookupPosition> read_position(std::span<const TokenId> ids,
+                                     std::span<const std::int32_t> classes, std::size_t at,
+                                     const Tokenizer& tokenizer, const Addresser& addresser) {
+  LookupPosition position;
+  position.token = ids[at];
+  position.compressed_id = classes[at];
+  Result<std::string> text = tokenizer.decode({ids[at]});
+  if (!text.has_value()) return text.error();
+  position.text = std::move(*text);
+  const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
+  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
+    const auto n = static_cast<std::size_t>(std::min(readable, order));
+    const auto tokens = ids.subspan(at + 1 - n, n);
+    const auto members = classes.subspan(at + 1 - n, n);
+    // Decoded together, so that a character split over tokens is whole again.
+    text = tokenizer.decode({tokens.begin(), tokens.end()});
+    if (!text.has_value()) return text.error();
+    position.ngrams.push_back(
+        {order, std::move(*text), {members.begin(), members.end()}, readable < order});
+  }
+  return position;
+}
+
+// One layer's cells of one position; counts go into the report.
+LookupLayer read_layer(const EngramLayout& layout, int slot, std::span<const std::int64_t> rows,
+                       std::span<const NgramKey> keys, const RowFacts* facts,
+                       LookupReport& report) {
+  LookupLayer layer;
+  layer.layer_id = layout.layers[static_cast<std::size_t>(slot)].layer_id;
+  for (int column = 0; column < layout.n_columns(); ++column) {
+    LookupCell cell;
+    cell.order = layout.order_of(column);
+    cell.head = layout.head_of(column);
+    cell.row = rows[static_cast<std::size_t>(column)];
+    const NgramKey& key = keys[static_cast<std::size_t>(cell.order - 2)];
+    if (facts != nullptr) {
+      cell.occupied = facts->occupied(slot, cell.row);
+      cell.owned = !key.bypassed && facts->owner(slot, cell.row) == owner_tag(key.mix);
+      cell.row_norm = facts->norm(slot, cell.row);
+    }
+    ++report.n_lookups;
+    report.n_bypassed += key.bypassed;
+    report.n_occupied += !key.bypassed && cell.occupied.value_or(false);
+    report.n_owned += cell.owned.value_or(false);
+    layer.cells.push_back(cell);
+  }
+  return layer;
+}
+
+}  // namespace
+
+Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
+                                        const TokenMap& map, const Addresser& addresser,
+                                        const RowFacts* facts, const LookupOptions& options) {
+  const EngramLayout& layout = addresser.layout();
+  const auto n_positions = static_cast<std::int64_t>(ids.size());
+  if (n_positions > options.positions_max) {
+    return limit_exceeded("text has " + std::to_string(n_positions) + " tokens; expected at most " +
+                          std::to_string(options.positions_max) + "; shorten it");
+  }
+  const Result<std::vector<int>> slots = layer_slots(layout, options.layer_ids);
+  if (!slots.has_value()) return slots.error();
+  const auto classes = compress_tokens(map, ids, layout.config.dead_token_id);
+  if (!classes.has_value()) return classes.error();
+
+  LookupReport report;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(layout.n_columns()));
+  std::vector<NgramKey> keys(static_cast<std::size_t>(layout.n_orders()));
+  for (std::int64_t at = 0; at < n_positions; ++at) {
+    Result<LookupPosition> position =
+        read_position(ids, *classes, static_cast<std::size_t>(at), tokenizer, addresser);
+    if (!position.has_value()) return position.error();
+    for (const int slot : *slots) {
+      addresser.rows(slot, *classes, at, at + 1, rows.data(), keys.data());
+      position->layers.push_back(read_layer(layout, slot, rows, keys, facts, report));
+    }
+    report.positions.push_back(std::move(*position));
+  }
+  const std::int64_t n_addressed = report.n_lookups - report.n_bypassed;
+  if (facts != nullptr && n_addressed > 0) {
+    report.hit_rate = static_cast<double>(report.n_owned) / static_cast<double>(n_addressed);
+  }
+  return report;
+}
+
+}  // namespace engramd::engine

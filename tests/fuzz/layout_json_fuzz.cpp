@@ -1,0 +1,24 @@
+// A layout file is untrusted: whatever it says, parsing and deriving the layout end soon and
+// without a crash, and every row stays inside its table.
+// links: engramd_engram
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "config/assert.h"
+#include "engine/engram/addresser.h"
+#include "engine/engram/layout_json.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace engramd::engine;
+  auto config = parse_layout_json({reinterpret_cast<const char*>(data), size});
+  if (!config.has_value()) return 0;
+  config->hashed_vocab_size = 98627;
+  const auto layout = make_layout(*config);
+  if (!layout.has_value()) return 0;
+  const std::vector<std::int32_t> classes{98626, 0, 1};
+  std::vector<std::int64_t> rows(3 * static_cast<std::size_t>(layout->n_columns()));
+  Addresser(*layout, 2).rows(0, classes, 0, 3, rows.data());
+  for (const std::int64_t row : rows) ENGRAMD_ASSERT(row >= 0 && row < layout->layers[0].n_rows);
+  return 0;
+}
