@@ -12,7 +12,9 @@ namespace engramd::tidy {
 namespace {
 
 constexpr std::size_t kFileLinesMax = 800;
-constexpr std::size_t kLineWidthMax = 100;  // as in .clang-format, which leaves long literals alone
+// As in .clang-format, which leaves long literals alone. Tests may be wider: one JSON message, one
+// line.
+constexpr std::size_t kLineWidthMax = 100;
 
 // A file that may be longer than kFileLinesMax, its reason beside it. The number only ever shrinks.
 const std::map<std::string, std::size_t> kFileLinesRatchet = {};
@@ -73,7 +75,7 @@ std::vector<std::string> size_violations(const SourceFile& file) {
                          std::to_string(lines_max) + ": split it");
   }
   for (std::size_t i = 0; i < file.lines.size(); ++i) {
-    if (n_characters(file.lines[i]) > kLineWidthMax) {
+    if (!file.is_in("tests/") && n_characters(file.lines[i]) > kLineWidthMax) {
       violations.push_back(place(file, i) + "wider than " + std::to_string(kLineWidthMax));
     }
   }
