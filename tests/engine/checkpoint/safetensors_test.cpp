@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "engine/checkpoint/shard_index.h"
+#include "temporary_folder.h"
 
 namespace engramd::engine {
 namespace {
@@ -41,17 +42,6 @@ std::string header_error(const std::string& json, const std::string& data = "") 
   const auto header = parse_safetensors_header(bytes, static_cast<std::int64_t>(bytes.size()));
   return header ? "accepted" : header.error().message;
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "engramd_test_XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 // Opens a case of the manifest and reads every byte of every tensor. Empty: accepted.
 std::string verdict(const std::filesystem::path& file) {
