@@ -93,9 +93,10 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   if (!best.empty()) return best;
-  // The right name in the wrong section.
+  // The beginning of a name, or the right name in the wrong section.
   for (const std::string& candidate : known) {
-    if (last_part(candidate) == last_part(name)) return candidate;
+    const bool is_beginning = name.size() >= 3 && candidate.starts_with(name);
+    if (is_beginning || last_part(candidate) == last_part(name)) return candidate;
   }
   return {};
 }
