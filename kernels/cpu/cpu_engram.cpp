@@ -1,0 +1,110 @@
+// Engram of the CPU backend: decoding table rows, the gate per stream, the short convolution.
+#include <array>
+#include <cmath>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/number_formats.h"
+
+namespace engramd::kernels {
+
+namespace {
+
+constexpr int kTapsMax = 16;
+
+// All 256 codes: 1 KiB that stays in the first-level cache, and no subnormal arithmetic.
+const std::array<float, 256>& e4m3_values() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> table{};
+    for (int code = 0; code < 256; ++code) {
+      table[static_cast<std::size_t>(code)] = decode_e4m3(static_cast<std::uint8_t>(code));
+    }
+    return table;
+  }();
+  return values;
+}
+
+float signed_root_sigmoid(float x) {
+  const float root = std::sqrt(std::max(std::fabs(x), 1e-6F));  // floor of the public demo
+  const float sign = x > 0 ? 1.0F : (x < 0 ? -1.0F : 0.0F);
+  return 1.0F / (1.0F + std::exp(-sign * root));
+}
+
+}  // namespace
+
+void CpuBackend::engram_gather(const EngramTable& table, const std::int64_t* rows,
+                               std::int64_t n_tokens, int n_columns, float* out) {
+  const std::int64_t width = table.weight.shape[1];
+  const std::int64_t n_scales = table.scale.shape[1];
+  const std::int64_t block = width / n_scales;
+  const auto* codes = table.weight.as<std::uint8_t>();
+  const auto* scales = table.scale.as<std::uint8_t>();
+  const std::array<float, 256>& values = e4m3_values();
+  for_each_token(n_tokens, [&](std::int64_t t) {
+    float* target = out + t * n_columns * width;
+    for (int column = 0; column < n_columns; ++column) {
+      const std::int64_t row = rows[t * n_columns + column];
+      const std::uint8_t* code = codes + row * width;
+      for (std::int64_t s = 0; s < n_scales; ++s) {
+        const float scale = decode_e8m0(scales[row * n_scales + s]);
+        for (std::int64_t i = 0; i < block; ++i) *target++ = values[*code++] * scale;
+      }
+    }
+  });
+}
+
+void CpuBackend::engram_update(const EngramGate& gate, float* key, const float* value,
+                               std::span<const TokenSlot> slots, const PagedCache& history,
+                               const std::uint8_t* enabled, float* streams,
+                               const EngramGateTrace& trace) {
+  const int n = gate.n_streams;
+  const std::int64_t width = gate.hidden_size;
+  const std::int64_t update_width = n * width;
+  ENGRAMD_ASSERT(history.dtype == DType::kF32 && gate.kernel_size <= kTapsMax);
+  auto* z = static_cast<float*>(history.data);
+  const auto n_tokens = static_cast<std::int64_t>(slots.size());
+  grow(updates_, n_tokens * update_width);
+  const float root_width = std::sqrt(static_cast<float>(width));
+  for_each_token(n_tokens, [&](std::int64_t t) {
+    const float* v = value + t * width;
+    if (trace.value_norm != nullptr) {
+      trace.value_norm[t] = std::sqrt(vector_->sum_of_squares(v, width));
+    }
+    for (int s = 0; s < n; ++s) {
+      const std::int64_t at = t * update_width + s * width;
+      const std::int64_t norms = s * width;
+      const float dot = vector_->dot_weighted(key + at, gate.key_norm + norms, streams + at,
+                                              gate.query_norm + norms, width) *
+                        inverse_rms(key + at, width, gate.rms_norm_eps) *
+                        inverse_rms(streams + at, width, gate.rms_norm_eps) / root_width;
+      const float g = signed_root_sigmoid(dot);
+      float* update = updates_.data() + at;
+      vector_->weighted_sum(v, &g, 1, width, update);
+      vector_->scale_by(
+          update, inverse_rms(update, width, gate.conv_norm_eps), gate.conv_norm + norms, width,
+          z + history.entry(slots[static_cast<std::size_t>(t)]) * update_width + norms);
+      if (trace.gate != nullptr) trace.gate[t * n + s] = g;
+      if (trace.dot != nullptr) trace.dot[t * n + s] = dot;
+    }
+  });
+  for_each_token(n_tokens, [&](std::int64_t t) {
+    const TokenSlot& slot = slots[static_cast<std::size_t>(t)];
+    const float* taps[kTapsMax];
+    for (int j = 0; j < gate.kernel_size; ++j) {
+      const std::int32_t position = slot.position - j * gate.dilation;
+      taps[j] = position < 0 ? nullptr : z + history.entry(slot.sequence, position) * update_width;
+    }
+    float* update = updates_.data() + t * update_width;
+    vector_->convolve(gate.conv, taps, gate.kernel_size, update_width, update);
+    float* h = streams + t * update_width;
+    if (trace.residual_share != nullptr) {
+      for (int s = 0; s < n; ++s) {
+        trace.residual_share[t * n + s] =
+            std::sqrt(vector_->sum_of_squares(update + s * width, width) /
+                      vector_->sum_of_squares(h + s * width, width));
+      }
+    }
+    if (enabled[t] != 0) vector_->add(update, update_width, h);
+  });
+}
+
+}  // namespace engramd::kernels

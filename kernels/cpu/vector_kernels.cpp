@@ -1,0 +1,332 @@
+// Compiled once per instruction set (kernels/CMakeLists.txt) with ENGRAMD_VECTOR_TABLE naming the
+// table it defines. Everything but the table has internal linkage, and no function of the standard
+// library that could be emitted out of line is used: the linker must never hand the plain x86-64
+// program a copy compiled for AVX-512.
+#include "kernels/cpu/vector_kernels.h"
+
+#include <string.h>
+
+namespace engramd::kernels {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+constexpr int kRowsWide = 4;  // rows x 4 tokens in registers: 16 of 32 accumulators
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+constexpr int kRowsWide = 2;  // 8 of 16
+#else
+constexpr int kVectorBytes = 16;
+constexpr int kRowsWide = 2;
+#endif
+constexpr int kLanes = kVectorBytes / 4;
+constexpr int kRowsNarrow = 8;  // one token: as many chains as FMA latency x throughput needs
+
+using Floats = float __attribute__((vector_size(kVectorBytes)));
+using Words = std::int32_t __attribute__((vector_size(kVectorBytes)));
+using Unsigned = std::uint32_t __attribute__((vector_size(kVectorBytes)));
+using Halves = std::uint16_t __attribute__((vector_size(kVectorBytes / 2)));
+
+inline Floats load(const float* p) {
+  Floats v;
+  memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+inline Floats load(const std::uint16_t* p) {  // bf16: the upper half of an fp32
+  Halves h;
+  memcpy(&h, p, sizeof(h));
+  const Unsigned u = __builtin_convertvector(h, Unsigned) << 16;
+  Floats v;
+  memcpy(&v, &u, sizeof(v));
+  return v;
+}
+
+inline float scalar(const float* p) {
+  return *p;
+}
+
+inline float scalar(const std::uint16_t* p) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(*p) << 16;
+  float v;
+  memcpy(&v, &bits, sizeof(v));
+  return v;
+}
+
+inline void store(float* p, Floats v) {
+  memcpy(p, &v, sizeof(v));
+}
+
+inline Floats broadcast(float x) {
+  return Floats{} + x;
+}
+
+inline float reduce(Floats v) {  // pairwise, always the same tree
+  float lanes[kLanes];
+  memcpy(lanes, &v, sizeof(v));
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+// e^x to about 2 ulp: Cody-Waite reduction and a degree-6 polynomial (coefficients: Cephes expf).
+inline Floats exponential(Floats x) {
+  const Floats low = broadcast(-87.0F);
+  const Floats high = broadcast(88.0F);
+  x = x < low ? low : x;
+  x = x > high ? high : x;
+  const Floats magic = broadcast(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer
+  const Floats n = (x * 1.44269504F + magic) - magic;
+  const Floats r = x - n * 0.693359375F - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  const Words exponent = (__builtin_convertvector(n, Words) + 127) << 23;
+  Floats power;
+  memcpy(&power, &exponent, sizeof(power));
+  return p * power;
+}
+
+inline Floats silu(Floats x) {
+  return x / (exponential(-x) + 1.0F);
+}
+
+// Runs f(offset, load-and-store of whole vectors) over n elements; the rest goes through a padded
+// copy, so that a tail takes the same operations as everything else.
+template <class Function>
+inline void for_vectors(std::int64_t n, Function f) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, kLanes);
+  if (i < n) f(i, static_cast<int>(n - i));
+}
+
+inline Floats load_part(const float* p, int n) {
+  if (n == kLanes) return load(p);
+  Floats v = {};
+  memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(float));
+  return v;
+}
+
+inline void store_part(float* p, Floats v, int n) {
+  if (n == kLanes) return store(p, v);
+  memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+template <int kRows, int kTokens, class Weight>
+inline void tile(const Weight* weight, const float* const* x, std::int64_t n,
+                 float (&out)[kRows][kTokens]) {
+  Floats sum[kRows][kTokens] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Floats token[kTokens];
+    for (int t = 0; t < kTokens; ++t) token[t] = load(x[t] + i);
+    for (int r = 0; r < kRows; ++r) {
+      const Floats w = load(weight + r * n + i);
+      for (int t = 0; t < kTokens; ++t) sum[r][t] += w * token[t];
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int t = 0; t < kTokens; ++t) {
+      float total = reduce(sum[r][t]);
+      for (std::int64_t j = i; j < n; ++j) total += scalar(weight + r * n + j) * x[t][j];
+      out[r][t] = total;
+    }
+  }
+}
+
+template <int kRows, int kTokens, class Weight>
+inline void rows_by_tokens(const MatmulRows& a, std::int64_t row, std::int64_t token) {
+  const float* x[kTokens];
+  for (int t = 0; t < kTokens; ++t) {
+    const std::int64_t source = a.x_rows != nullptr ? a.x_rows[token + t] : token + t;
+    x[t] = a.x + source * a.in_features;
+  }
+  float out[kRows][kTokens];
+  tile<kRows, kTokens>(static_cast<const Weight*>(a.weight) + row * a.in_features, x, a.in_features,
+                       out);
+  for (int t = 0; t < kTokens; ++t) {
+    const std::int64_t target = a.out_rows != nullptr ? a.out_rows[token + t] : token + t;
+    float* y = a.out + target * a.out_stride + row;
+    for (int r = 0; r < kRows; ++r) y[r] = out[r][t] + (a.bias != nullptr ? a.bias[row + r] : 0.0F);
+  }
+}
+
+template <class Weight>
+void matmul(const MatmulRows& a) {
+  std::int64_t token = 0;
+  for (; token + 4 <= a.n_tokens; token += 4) {
+    std::int64_t row = a.row_begin;
+    for (; row + kRowsWide <= a.row_end; row += kRowsWide) {
+      rows_by_tokens<kRowsWide, 4, Weight>(a, row, token);
+    }
+    for (; row < a.row_end; ++row) rows_by_tokens<1, 4, Weight>(a, row, token);
+  }
+  for (; token < a.n_tokens; ++token) {
+    std::int64_t row = a.row_begin;
+    for (; row + kRowsNarrow <= a.row_end; row += kRowsNarrow) {
+      rows_by_tokens<kRowsNarrow, 1, Weight>(a, row, token);
+    }
+    for (; row < a.row_end; ++row) rows_by_tokens<1, 1, Weight>(a, row, token);
+  }
+}
+
+float dot(const float* a, const float* b, std::int64_t n) {
+  Floats sum[4] = {};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) sum[j] += load(a + i + j * kLanes) * load(b + i + j * kLanes);
+  }
+  for_vectors(n - i, [&](std::int64_t at, int lanes) {
+    sum[0] += load_part(a + i + at, lanes) * load_part(b + i + at, lanes);
+  });
+  return reduce((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+float sum_of_squares(const float* x, std::int64_t n) {
+  return dot(x, x, n);
+}
+
+float dot_weighted(const float* key, const float* key_norm, const float* h, const float* query_norm,
+                   std::int64_t n) {
+  Floats sum = {};
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    sum += load_part(key + i, lanes) * load_part(key_norm + i, lanes) *
+           (load_part(h + i, lanes) * load_part(query_norm + i, lanes));
+  });
+  return reduce(sum);
+}
+
+void scale_by(const float* x, float factor, const float* weight, std::int64_t n, float* out) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    store_part(out + i, load_part(x + i, lanes) * factor * load_part(weight + i, lanes), lanes);
+  });
+}
+
+void weighted_sum(const float* x, const float* weights, int n_terms, std::int64_t n, float* out) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    Floats sum = load_part(x + i, lanes) * weights[0];
+    for (int s = 1; s < n_terms; ++s) sum += load_part(x + s * n + i, lanes) * weights[s];
+    store_part(out + i, sum, lanes);
+  });
+}
+
+void mix_streams(const float* y, const float* post, const float* comb, int n_streams,
+                 std::int64_t n, float* streams) {
+  constexpr int kMaxStreams = 16;
+  ENGRAMD_ASSERT(n_streams <= kMaxStreams);
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    Floats h[kMaxStreams];
+    for (int s = 0; s < n_streams; ++s) h[s] = load_part(streams + s * n + i, lanes);
+    const Floats written = load_part(y + i, lanes);
+    for (int dst = 0; dst < n_streams; ++dst) {
+      Floats sum = written * post[dst];
+      for (int src = 0; src < n_streams; ++src) sum += h[src] * comb[dst * n_streams + src];
+      store_part(streams + dst * n + i, sum, lanes);
+    }
+  });
+}
+
+void silu_multiply(float* gate, const float* up, std::int64_t n) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    store_part(gate + i, silu(load_part(gate + i, lanes)) * load_part(up + i, lanes), lanes);
+  });
+}
+
+void weighted_rows_bf16(const std::uint16_t* weight, const float* x, int n_rows, std::int64_t n,
+                        float* out) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Floats sum = {};
+    for (int r = 0; r < n_rows; ++r) sum += load(weight + r * n + i) * x[r];
+    store(out + i, sum);
+  }
+  for (; i < n; ++i) {
+    float sum = 0;
+    for (int r = 0; r < n_rows; ++r) sum += scalar(weight + r * n + i) * x[r];
+    out[i] = sum;
+  }
+}
+
+void attend_block(const AttendBlock& a) {
+  constexpr int kKeysMax = 32;
+  ENGRAMD_ASSERT(a.n_keys <= kKeysMax);
+  float scores[kKeysMax];
+  float largest = *a.largest;
+  for (int key = 0; key < a.n_keys; ++key) {
+    scores[key] = dot(a.query, a.entries + std::int64_t{key} * a.width, a.width);
+    largest = scores[key] > largest ? scores[key] : largest;
+  }
+  for (int key = a.n_keys; key < kKeysMax; ++key) scores[key] = -1e30F;  // weight 0
+  Floats total = {};
+  for (int i = 0; i < kKeysMax; i += kLanes) {
+    const Floats shifted = load(scores + i) - largest;
+    const Floats weights = shifted < -80.0F ? Floats{} : exponential(shifted);
+    total += weights;
+    store(scores + i, weights);
+  }
+  Floats start = broadcast(*a.largest - largest);
+  const float rescale = *a.largest - largest < -80.0F ? 0.0F : exponential(start)[0];
+  *a.weight = *a.weight * rescale + reduce(total);
+  *a.largest = largest;
+  for_vectors(a.rank, [&](std::int64_t i, int lanes) {
+    Floats sum = load_part(a.sum + i, lanes) * rescale;
+    for (int key = 0; key < a.n_keys; ++key) {
+      sum += load_part(a.entries + std::int64_t{key} * a.width + i, lanes) * scores[key];
+    }
+    store_part(a.sum + i, sum, lanes);
+  });
+}
+
+void widen_bf16(const std::uint16_t* x, std::int64_t n, float* out) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(out + i, load(x + i));
+  for (; i < n; ++i) out[i] = scalar(x + i);
+}
+
+void convolve(const float* taps, const float* const* history, int kernel_size, std::int64_t n,
+              float* update) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    Floats y = {};
+    for (int j = 0; j < kernel_size; ++j) {
+      if (history[j] == nullptr) continue;
+      Floats tap = {};  // taps are [channel][kernel_size]
+      for (int c = 0; c < lanes; ++c) tap[c] = taps[(i + c) * kernel_size + kernel_size - 1 - j];
+      y += tap * load_part(history[j] + i, lanes);
+    }
+    store_part(update + i, load_part(update + i, lanes) + silu(y), lanes);
+  });
+}
+
+void add(const float* x, std::int64_t n, float* out) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    store_part(out + i, load_part(out + i, lanes) + load_part(x + i, lanes), lanes);
+  });
+}
+
+}  // namespace
+
+extern const VectorKernels ENGRAMD_VECTOR_TABLE;
+const VectorKernels ENGRAMD_VECTOR_TABLE = {
+    .name = ENGRAMD_VECTOR_NAME,
+    .matmul_bf16 = matmul<std::uint16_t>,
+    .matmul_f32 = matmul<float>,
+    .sum_of_squares = sum_of_squares,
+    .dot = dot,
+    .scale_by = scale_by,
+    .weighted_sum = weighted_sum,
+    .mix_streams = mix_streams,
+    .silu_multiply = silu_multiply,
+    .weighted_rows_bf16 = weighted_rows_bf16,
+    .attend_block = attend_block,
+    .widen_bf16 = widen_bf16,
+    .dot_weighted = dot_weighted,
+    .convolve = convolve,
+    .add = add,
+};
+
+}  // namespace engramd::kernels
