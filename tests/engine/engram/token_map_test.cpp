@@ -5,12 +5,15 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/checkpoint/safetensors.h"
 #include "engine/engram/addresser.h"
 #include "tests/engine/engram/gzip_file.h"
 #include "tests/engine/engram/sha256.h"
@@ -76,6 +79,39 @@ TEST_P(Vocabulary, MapEqualsTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Golden, Vocabulary,
                          ::testing::Values("bundled", "deepseek_v3", "qwen3", "llama3_1", "gptoss"),
                          [](const auto& parameter) { return std::string(parameter.param); });
+
+// Text to ids to classes, with the texts that the golden rows belong to.
+class GoldenTexts : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(GoldenTexts, GiveTheOraclesIdsAndClasses) {
+  const auto [vocabulary, layout] = GetParam();
+  const std::string folder = ENGRAMD_TEST_DATA "/engram/addressing/";
+  const Json file = Json::parse(std::ifstream(folder + "texts.json"));
+  const auto rows = SafetensorsFile::open(folder + layout + ".safetensors");
+  ASSERT_TRUE(rows.has_value()) << rows.error().message;
+  const auto tokenizer = Tokenizer::from_json(tokenizer_json(vocabulary));
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  const TokenMap map = build_token_map(*tokenizer);
+  std::map<std::string, std::string> texts = file["texts"];
+  texts["special"] = file["special_deepseek"];
+  for (const auto& [name, text] : texts) {
+    const auto ids = tokenizer->encode(text);
+    ASSERT_TRUE(ids.has_value()) << name;
+    const auto expect_equal = [&](const auto& got, const std::string& tensor) {
+      const auto golden_values = rows->tensor(name + tensor);
+      ASSERT_TRUE(golden_values.has_value()) << golden_values.error().message;
+      const auto* values = golden_values->as<std::int64_t>();
+      EXPECT_THAT(got, ::testing::ElementsAreArray(values, golden_values->n_elements())) << name;
+    };
+    expect_equal(*ids, ".ids");
+    expect_equal(*compress_tokens(map, *ids), ".compressed");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenTexts,
+                         ::testing::Values(std::pair{"bundled", "bundled"},
+                                           std::pair{"deepseek_v3", "demo"}),
+                         [](const auto& parameter) { return parameter.param.second; });
 
 TEST(TokenMap, DeepSeekV41IsTheV3MapWithItsExtraTokensDistinct) {
   const auto tokenizer = Tokenizer::from_json(tokenizer_json("deepseek_v3"));
