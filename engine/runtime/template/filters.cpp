@@ -24,22 +24,24 @@ std::int64_t integer_or(Execution& run, const Value* value, std::int64_t absent)
   return integer.value_or(absent);
 }
 
-// a.b.0 from a map or selectattr argument
-Value attribute_path(Execution& run, Value value, std::string_view path) {
+// a.b.0 from a map or selectattr argument; what is missing on the way becomes the default
+Value attribute_path(Execution& run, Value value, std::string_view path, const Value* absent) {
   while (!run.failed()) {
     const std::string_view part = path.substr(0, path.find('.'));
     std::int64_t index = 0;
     const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool is_index = status == std::errc() && end == part.data() + part.size();
     value = subscript(run, value, is_index ? Value{index} : run.text(std::string(part)));
+    if (absent != nullptr && value.is<Undefined>()) value = *absent;
     if (part.size() == path.size()) break;
     path.remove_prefix(part.size() + 1);
   }
   return value;
 }
 
-Value attribute_of(Execution& run, const Value& item, const Value& name) {
-  if (const Text* path = name.as<Text>()) return attribute_path(run, item, **path);
+Value attribute_of(Execution& run, const Value& item, const Value& name,
+                   const Value* absent = nullptr) {
+  if (const Text* path = name.as<Text>()) return attribute_path(run, item, **path, absent);
   return subscript(run, item, name);
 }
 
@@ -301,8 +303,7 @@ Value map_item(Execution& run, const Value& item, const Arguments& arguments) {
   Bound bound{};
   if (!bind_arguments(run, "map", {"attribute", "default"}, arguments, bound)) return {};
   if (bound[0] == nullptr) return run.fail("map needs a filter or attribute=");
-  Value found = attribute_of(run, item, *bound[0]);
-  return found.is<Undefined>() && bound[1] != nullptr ? *bound[1] : found;
+  return attribute_of(run, item, *bound[0], bound[1]);
 }
 
 // select(test...) and selectattr(attribute, test...), and their opposites

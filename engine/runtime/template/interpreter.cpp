@@ -109,7 +109,7 @@ class Interpreter {
       if (s.bodies.size() > 1) scoped(s.bodies[1]);
       return;
     }
-    const auto loop = std::make_shared<LoopData>(LoopData{items, 0, loop_depth_++});
+    const auto loop = std::make_shared<LoopData>(LoopData{items});
     for (const Value& item : items->items) {
       if (!run_.charge(1)) break;
       frames_.emplace_back();
@@ -120,7 +120,6 @@ class Interpreter {
       ++loop->index0;
       if (flow == Flow::kBreak) break;
     }
-    --loop_depth_;
   }
 
   List filtered(const Statement& s, const List& items) {
@@ -364,7 +363,6 @@ class Interpreter {
   Execution& run_;
   int depth_max_;
   int depth_ = 0;
-  std::int64_t loop_depth_ = 0;
   std::vector<Frame> frames_;   // the first holds the variables and the outermost names
   std::size_t frame_base_ = 0;  // of the running macro
   std::string* output_ = nullptr;

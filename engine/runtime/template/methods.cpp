@@ -393,8 +393,8 @@ std::optional<Value> loop_attribute(const LoopData& loop, std::string_view name)
   if (name == "length") return Value{length};
   if (name == "revindex0") return Value{length - loop.index0 - 1};
   if (name == "revindex") return Value{length - loop.index0};
-  if (name == "depth0") return Value{loop.depth0};
-  if (name == "depth") return Value{loop.depth0 + 1};
+  if (name == "depth0") return Value{std::int64_t{0}};  // counts recursive loops only
+  if (name == "depth") return Value{std::int64_t{1}};
   if (name == "previtem") return item(loop.index0 - 1);
   if (name == "nextitem") return item(loop.index0 + 1);
   return std::nullopt;

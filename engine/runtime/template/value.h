@@ -70,7 +70,6 @@ struct NamespaceData {
 struct LoopData {
   List items;
   std::int64_t index0 = 0;
-  std::int64_t depth0 = 0;
 };
 
 // What one rendering may still use, and its first error. After an error every operation returns

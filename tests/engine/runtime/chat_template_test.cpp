@@ -110,5 +110,20 @@ TEST(ChatTemplateTest, BundledModel) {
             "<BOS><｜User｜>What?<｜Assistant｜>That.<EOS><｜User｜>Why?<｜Assistant｜>");
 }
 
+// One language feature per case, rendered by jinja2 (make_features.py).
+TEST(ChatTemplateTest, LanguageFeatures) {
+  const Json golden = Json::parse(read_file(kData / "features.json"));
+  EXPECT_GT(golden["cases"].size(), 100U);
+  for (const Json& c : golden["cases"]) {
+    const std::string source = c["source"];
+    const std::string got = render(source, golden["variables"]);
+    if (c.contains("expected")) {
+      EXPECT_EQ(got, c["expected"].get<std::string>()) << source;
+    } else {
+      EXPECT_THAT(got, ::testing::StartsWith("ERROR: ")) << source << ": " << c["error"];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace engramd::engine
