@@ -29,18 +29,21 @@ cd -- "$(dirname -- "$0")/.."
 need_packages $build_packages $test_packages
 need_node
 
-# npm_install FOLDER: leaves FOLDER/node_modules as FOLDER/package.json says.
+# npm_install FOLDER: leaves FOLDER/node_modules as its package.json and lock say. Without a lock,
+# package.json names exact versions. No package's scripts are run.
 npm_install() {
+  wanted=$(cat "$1"/package.json "$1"/package-lock.json 2>/dev/null) || true
   stamp=$1/node_modules/.installed-for
-  if [ -f "$stamp" ] && cmp -s "$1/package.json" "$stamp"; then return 0; fi
-  step "npm install in $1"
-  # No lock file: versions are pinned in package.json, and a lock would name a registry host.
-  if (cd "$1" && npm install --no-package-lock --no-audit --no-fund --loglevel=error); then
-    cp "$1/package.json" "$stamp"
+  if [ -f "$stamp" ] && [ "$wanted" = "$(cat "$stamp")" ]; then return 0; fi
+  step "npm: $1"
+  if [ -f "$1/package-lock.json" ]; then npm=ci; else npm="install --no-package-lock"; fi
+  # shellcheck disable=SC2086  # a list of words
+  if (cd "$1" && npm $npm --ignore-scripts --no-audit --no-fund --loglevel=error); then
+    printf '%s\n' "$wanted" >"$stamp"
   elif $require_npm; then
-    fail "npm could not install $1/package.json (its message is above)"
+    fail "npm could not install what $1/package.json names (its message is above)"
   else
-    echo "npm could not install $1/package.json: the tests that need it are skipped" >&2
+    echo "npm could not install what $1/package.json names: the tests that need it are skipped" >&2
   fi
 }
 for package in tests/e2e tests/engine/tokenizer/huggingface; do
