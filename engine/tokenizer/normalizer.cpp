@@ -10,6 +10,28 @@
 namespace engramd::engine {
 namespace {
 
+// Hugging Face's library normalizes by the tables of Unicode 9. These are the younger code points
+// that utf8proc 2.8 (Unicode 15) would move or combine and the library leaves alone: found by
+// normalizing every mark next to every combining class with tokenizers 0.23.2.
+constexpr CodePointSet::Range kYoungerThanLibrary[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
+    {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},
+    {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x10D24, 0x10D27},
+    {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85},
+    {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x11930, 0x11930}, {0x11935, 0x11935}, {0x11938, 0x11938}, {0x1193D, 0x1193E},
+    {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}};
+
+bool is_younger(char32_t code) {
+  const auto* after = std::upper_bound(
+      std::begin(kYoungerThanLibrary), std::end(kYoungerThanLibrary), code,
+      [](char32_t value, const CodePointSet::Range& range) { return value < range.first; });
+  return after != std::begin(kYoungerThanLibrary) && code <= std::prev(after)->last;
+}
+
 struct Point {
   char32_t code = 0;
   int combining_class = 0;
@@ -19,11 +41,13 @@ struct Point {
 };
 
 int combining_class(char32_t code) {
+  if (is_younger(code)) return 0;
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 
 // The primary composite of two code points, or 0.
 char32_t compose(char32_t first, char32_t second) {
+  if (is_younger(first) || is_younger(second)) return 0;
   utf8proc_int32_t pair[] = {static_cast<utf8proc_int32_t>(first),
                              static_cast<utf8proc_int32_t>(second)};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
@@ -32,6 +56,7 @@ char32_t compose(char32_t first, char32_t second) {
 
 // Full canonical decomposition of one code point; the result is in canonical order.
 void append_decomposition(char32_t code, std::vector<Point>& points) {
+  if (is_younger(code)) return points.push_back({code, 0, 0});
   utf8proc_int32_t parts[8];  // the longest canonical decomposition has 4
   int last_boundary_class = 0;
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
@@ -94,7 +119,7 @@ NfcNormalizer::NfcNormalizer() : active_(CodePointSet::kLastCodePoint + 1) {
   };
   for (char32_t code = 0; code <= CodePointSet::kLastCodePoint; ++code) {
     const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(code));
-    active_[code] = property->combining_class != 0 || is_second(property);
+    active_[code] = (property->combining_class != 0 || is_second(property)) && !is_younger(code);
   }
   const auto mark = [&](char32_t first, char32_t last) {
     for (char32_t code = first; code <= last; ++code) active_[code] = true;

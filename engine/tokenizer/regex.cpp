@@ -39,7 +39,7 @@ std::size_t code_point_bytes(std::string_view text, std::size_t n) {
 
 struct Regex::Impl {
   std::string source;
-  std::vector<std::uint8_t> symbols;  // [0x110000], by code point
+  SymbolTable symbols;
   std::unique_ptr<pcre2_code, FreePcre2> code;
   std::unique_ptr<pcre2_match_context, FreePcre2> context;
 };
@@ -92,9 +92,12 @@ Result<void> Regex::find_all(std::string_view text, std::uint32_t base, Scratch&
                              std::vector<Span>& matches) const {
   std::string& subject = scratch.symbols_;
   subject.clear();
+  subject.resize(text.size());
+  std::size_t n_symbols = 0;
   for (std::size_t position = 0; position < text.size();) {
-    subject.push_back(static_cast<char>(impl_->symbols[next_code_point(text, position)]));
+    subject[n_symbols++] = static_cast<char>(impl_->symbols[next_code_point(text, position)]);
   }
+  subject.resize(n_symbols);
   pcre2_match_data* data = scratch.match_data_->data.get();
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(data);
   const bool is_ascii = subject.size() == text.size();

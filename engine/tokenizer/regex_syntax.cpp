@@ -289,10 +289,42 @@ class Parser {
   std::string error_;
 };
 
-// symbols[c] for every code point, and the signatures (bit i: member of set i) by symbol.
-// Returns no signatures when one byte does not suffice.
+// Fills the table, interval by interval in order.
+class SymbolTableWriter {
+ public:
+  explicit SymbolTableWriter(SymbolTable& table) : table_(table) {}
+
+  void append(char32_t begin, char32_t end, std::uint8_t symbol) {
+    while (begin < end) {
+      const char32_t block_end =
+          begin / SymbolTable::kBlock * SymbolTable::kBlock + SymbolTable::kBlock;
+      const char32_t stop = std::min(end, block_end);
+      const bool starts_block = begin % SymbolTable::kBlock == 0;
+      if (starts_block) open_block(stop == block_end, symbol);
+      if (!(starts_block && stop == block_end)) {
+        table_.symbols.resize(table_.symbols.size() + (stop - begin), symbol);
+      }
+      begin = stop;
+    }
+  }
+
+ private:
+  void open_block(bool is_uniform, std::uint8_t symbol) {
+    const auto next = static_cast<std::uint16_t>(table_.symbols.size() / SymbolTable::kBlock);
+    if (!is_uniform) return table_.block_of.push_back(next);
+    const auto [entry, is_new] = uniform_blocks_.try_emplace(symbol, next);
+    if (is_new) table_.symbols.resize(table_.symbols.size() + SymbolTable::kBlock, symbol);
+    table_.block_of.push_back(entry->second);
+  }
+
+  SymbolTable& table_;
+  std::map<std::uint8_t, std::uint16_t> uniform_blocks_;
+};
+
+// The table, and the signatures (bit i: member of set i) by symbol. Returns no signatures when one
+// byte does not suffice.
 std::vector<std::uint64_t> assign_symbols(const std::vector<CodePointSet>& sets,
-                                          std::vector<std::uint8_t>& symbols) {
+                                          SymbolTable& table) {
   std::map<char32_t, std::uint64_t> toggles;  // bit i flips where set i begins or ends
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (const CodePointSet::Range& range : sets[i].ranges()) {
@@ -303,7 +335,7 @@ std::vector<std::uint64_t> assign_symbols(const std::vector<CodePointSet>& sets,
   toggles[CodePointSet::kLastCodePoint + 1] ^= 0;  // ends the last interval
   std::vector<std::uint64_t> signatures;
   std::map<std::uint64_t, std::uint8_t> symbol_of;
-  symbols.resize(CodePointSet::kLastCodePoint + 1);
+  SymbolTableWriter writer(table);
   std::uint64_t signature = 0;
   char32_t begin = 0;
   for (const auto& [end, flips] : toggles) {
@@ -311,7 +343,7 @@ std::vector<std::uint64_t> assign_symbols(const std::vector<CodePointSet>& sets,
         symbol_of.try_emplace(signature, static_cast<std::uint8_t>(signatures.size()));
     if (is_new) signatures.push_back(signature);
     if (signatures.size() > kMaxSymbols) return {};
-    std::fill(symbols.begin() + begin, symbols.begin() + end, entry->second);
+    writer.append(begin, end, entry->second);
     signature ^= flips;
     begin = end;
   }

@@ -32,11 +32,30 @@ std::string shown(const json& value) {
   return text;
 }
 
+// Many short strings end to end: a tenth of the memory of as many std::string objects.
+class StringList {
+ public:
+  void add(std::string_view text) {
+    text_ += text;
+    ends_.push_back(static_cast<std::uint32_t>(text_.size()));  // kMaxTokenizerJsonBytes fits
+  }
+  std::size_t size() const { return ends_.size(); }
+  std::string_view operator[](std::size_t i) const {
+    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+    return std::string_view(text_).substr(begin, ends_[i] - begin);
+  }
+
+ private:
+  std::string text_;
+  std::vector<std::uint32_t> ends_;
+};
+
 // The two large tables are taken out of the event stream, so that they never become a JSON tree.
 struct LargeTables {
-  std::vector<std::pair<std::string, std::int64_t>> vocab;
-  std::vector<std::pair<std::string, std::string>> merges;
-  std::string error;  // the first; empty: none
+  StringList tokens;
+  std::vector<std::int64_t> token_ids;  // one per token
+  StringList merge_parts;               // two per merge
+  std::string error;                    // the first; empty: none
 };
 
 class TableCollector {
@@ -61,7 +80,7 @@ class TableCollector {
 
   bool on_key(int depth, json& key) {
     if (section_ == Section::kVocab && depth == 3) {
-      token_ = std::move(key.get_ref<std::string&>());
+      token_.swap(key.get_ref<std::string&>());
       return false;
     }
     if (depth == 1) in_model_ = key == "model";
@@ -79,7 +98,8 @@ class TableCollector {
     if (depth == 2 && event == Event::object_start) return true;
     if (depth == 2 && event == Event::object_end) return leave();
     if (depth == 3 && event == Event::value && value.is_number_integer()) {
-      tables_.vocab.emplace_back(std::move(token_), value.get<std::int64_t>());
+      tables_.tokens.add(token_);
+      tables_.token_ids.push_back(value.get<std::int64_t>());
       return true;  // on_key dropped the key already
     }
     fail("model.vocab: expected an object of token to integer id");
@@ -92,19 +112,17 @@ class TableCollector {
     if (depth == 2 && event == Event::array_end) return leave();
     if (depth == 3 && event == Event::value && value.is_string()) return on_merge_string(value);
     if (depth == 3 && event == Event::array_start) {
-      parts_.clear();
+      n_parts_ = 0;
       return true;
     }
-    if (depth == 4 && event == Event::value && value.is_string() && parts_.size() < 2) {
-      parts_.push_back(std::move(value.get_ref<std::string&>()));
+    if (depth == 4 && event == Event::value && value.is_string() && n_parts_ < 2) {
+      tables_.merge_parts.add(value.get_ref<const std::string&>());
+      ++n_parts_;
       return false;
     }
-    if (depth == 3 && event == Event::array_end && parts_.size() == 2) {
-      tables_.merges.emplace_back(std::move(parts_[0]), std::move(parts_[1]));
-      return false;
-    }
+    if (depth == 3 && event == Event::array_end && n_parts_ == 2) return false;
     fail("model.merges: expected an array of \"a b\" or [\"a\", \"b\"], entry " +
-         std::to_string(tables_.merges.size()) + " is neither");
+         std::to_string(tables_.merge_parts.size() / 2) + " is neither");
     return leave();
   }
 
@@ -113,10 +131,11 @@ class TableCollector {
     const std::size_t space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
       fail("model.merges: expected two parts with one space between, entry " +
-           std::to_string(tables_.merges.size()) + " is " + shown(value));
+           std::to_string(tables_.merge_parts.size() / 2) + " is " + shown(value));
       return false;
     }
-    tables_.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+    tables_.merge_parts.add(std::string_view(text).substr(0, space));
+    tables_.merge_parts.add(std::string_view(text).substr(space + 1));
     return false;
   }
 
@@ -129,7 +148,7 @@ class TableCollector {
   Section section_ = Section::kOther;
   bool in_model_ = false;
   std::string token_;
-  std::vector<std::string> parts_;
+  int n_parts_ = 0;  // of the current merge, if it is an array
 };
 
 const json& member(const json& object, const char* name) {
@@ -177,7 +196,7 @@ Result<std::vector<const json*>> members(const json& component, const char* list
   return result;
 }
 
-Result<void> put_token(std::vector<std::string>& vocabulary, const std::string& spelling,
+Result<void> put_token(std::vector<std::string>& vocabulary, std::string_view spelling,
                        std::int64_t id) {
   if (id < 0 || id >= kMaxVocabSize) {
     return wrong("token ids: expected 0 to " + std::to_string(kMaxVocabSize - 1) + ", got " +
@@ -191,36 +210,36 @@ Result<void> put_token(std::vector<std::string>& vocabulary, const std::string& 
   if (index >= vocabulary.size()) vocabulary.resize(index + 1);
   if (!vocabulary[index].empty() && vocabulary[index] != spelling) {
     return wrong("token id " + std::to_string(id) + " is given to both '" + vocabulary[index] +
-                 "' and '" + spelling + "'; expected one token per id");
+                 "' and '" + std::string(spelling) + "'; expected one token per id");
   }
   vocabulary[index] = spelling;
   return {};
 }
 
 Result<void> read_vocabulary(const LargeTables& tables, TokenizerSpec& spec) {
-  if (tables.vocab.empty()) return wrong("model.vocab: expected an object with tokens");
-  for (const auto& [spelling, id] : tables.vocab) {
-    if (const auto put = put_token(spec.vocabulary, spelling, id); !put) return put.error();
+  if (tables.tokens.size() == 0) return wrong("model.vocab: expected an object with tokens");
+  for (std::size_t i = 0; i < tables.tokens.size(); ++i) {
+    const auto put = put_token(spec.vocabulary, tables.tokens[i], tables.token_ids[i]);
+    if (!put) return put.error();
   }
   return {};
 }
 
-Result<void> read_merges(const LargeTables& tables, TokenizerSpec& spec) {
+Result<void> read_merges(const StringList& parts, TokenizerSpec& spec) {
   TokenIndex index;
   index.build(spec.vocabulary);
-  spec.merges.reserve(tables.merges.size());
+  spec.merges.reserve(parts.size() / 2);
   std::string joined;
-  for (const auto& [left, right] : tables.merges) {
+  for (std::size_t i = 0; i < parts.size(); i += 2) {
+    const std::string_view left = parts[i];
+    const std::string_view right = parts[i + 1];
     joined.assign(left).append(right);
     const Merge merge{index.find(spec.vocabulary, left), index.find(spec.vocabulary, right),
                       index.find(spec.vocabulary, joined)};
-    const std::string* missing = merge.left < 0     ? &left
-                                 : merge.right < 0  ? &right
-                                 : merge.result < 0 ? &joined
-                                                    : nullptr;
-    if (missing) {
-      return wrong("model.merges: entry " + std::to_string(spec.merges.size()) +
-                   " needs the token '" + *missing + "', which is not in model.vocab");
+    if (merge.left < 0 || merge.right < 0 || merge.result < 0) {
+      const std::string_view missing = merge.left < 0 ? left : merge.right < 0 ? right : joined;
+      return wrong("model.merges: entry " + std::to_string(i / 2) + " needs the token '" +
+                   std::string(missing) + "', which is not in model.vocab");
     }
     spec.merges.push_back(merge);
   }
@@ -243,7 +262,7 @@ Result<void> read_model(const json& model, const LargeTables& tables, TokenizerS
   if (!ignore_merges) return ignore_merges.error();
   spec.ignore_merges = *ignore_merges;
   if (const auto read = read_vocabulary(tables, spec); !read) return read.error();
-  return read_merges(tables, spec);
+  return read_merges(tables.merge_parts, spec);
 }
 
 Result<void> read_added_tokens(const json& list, TokenizerSpec& spec) {
