@@ -253,6 +253,13 @@ int bits_of_dtype(std::string_view dtype) {
   return row == nullptr ? 0 : row->bits;
 }
 
+std::string_view spelling_of(kernels::DType dtype) {
+  const auto row = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                [&](const DTypeRow& r) { return r.dtype == dtype; });
+  ENGRAMD_ASSERT(row != kDTypes.end());
+  return row->name;
+}
+
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view head, std::int64_t file_bytes) {
   const auto length = header_length(head, file_bytes);
   if (!length) return length.error();

@@ -21,6 +21,7 @@ namespace engramd::engine {
 
 // Bits of one element ("F4": 4, "BF16": 16); 0 for a spelling that the format does not have.
 int bits_of_dtype(std::string_view dtype);
+std::string_view spelling_of(kernels::DType dtype);
 
 struct TensorInfo {
   std::string name;
