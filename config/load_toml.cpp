@@ -1,7 +1,17 @@
 #include "config/load_toml.h"
 
 #include <algorithm>
+#include <optional>
+#include <stdexcept>
 
+// toml++ 3.3.0 asserts on some wrong files, `[~moe]` for one (and with NDEBUG assumes that they
+// cannot be, which is worse). In this file its assertions are exceptions, so that such a file is an
+// error like any other.
+[[noreturn]] static void toml_assertion_failed() {
+  throw std::logic_error("unexpected character");
+}
+#undef NDEBUG
+#define TOML_ASSERT(expression) ((expression) ? static_cast<void>(0) : toml_assertion_failed())
 #include <toml++/toml.h>
 
 namespace engramd::config {
@@ -53,16 +63,51 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<Fo
   }
 }
 
+struct SyntaxError {
+  std::int64_t line = 0;
+  std::string message;
+};
+
+// The line whose reading trips an assertion of the parser; `text` as a whole does. All shorter
+// prefixes are fine or merely incomplete, so a binary search finds it.
+std::int64_t asserting_line(std::string_view text) {
+  std::vector<std::size_t> line_ends;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1)) {
+    line_ends.push_back(end + 1);
+  }
+  const auto parses = [&](std::size_t end) {
+    try {
+      static_cast<void>(toml::parse(text.substr(0, end)));
+    } catch (const toml::parse_error&) {
+      return true;
+    } catch (const std::logic_error&) {
+      return false;
+    }
+    return true;
+  };
+  const auto at = std::partition_point(line_ends.begin(), line_ends.end(), parses);
+  return at - line_ends.begin() + 1;
+}
+
+std::optional<SyntaxError> parse(std::string_view text, std::vector<FoundKey>& found) {
+  try {
+    flatten(toml::parse(text), "", found);
+  } catch (const toml::parse_error& error) {
+    return SyntaxError{error.source().begin.line, std::string(error.description())};
+  } catch (const std::logic_error& error) {
+    return SyntaxError{asserting_line(text), error.what()};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 LoadedSettings load_toml(std::string_view text, const std::string& path, Rank rank) {
   LoadedSettings loaded;
   std::vector<FoundKey> found;
-  try {
-    flatten(toml::parse(text), "", found);
-  } catch (const toml::parse_error& error) {
-    loaded.problems.push_back(path + ":" + std::to_string(error.source().begin.line) +
-                              ": not valid TOML: " + std::string(error.description()));
+  if (const std::optional<SyntaxError> error = parse(text, found)) {
+    loaded.problems.push_back(path + ":" + std::to_string(error->line) +
+                              ": not valid TOML: " + error->message);
     return loaded;
   }
   // toml++ sorts keys by name; people read files from the top.

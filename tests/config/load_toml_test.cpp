@@ -69,6 +69,16 @@ TEST(LoadToml, SyntaxErrorsNameTheLine) {
   EXPECT_THAT(load(bomb).problems, ElementsAre(HasSubstr("not valid TOML")));
 }
 
+// toml++ 3.3.0 asserts on these instead of reporting them; found by config_toml_fuzz.
+TEST(LoadToml, WhatTheParserAssertsOnIsAnErrorWithItsLine) {
+  for (const std::string header : {"[~moe]", "[.a]", "[\xC3\xA9]", "[[=]]"}) {
+    EXPECT_THAT(load("[moe]\ntop_k = 1\n" + header + "\nx = 1\n").problems,
+                ElementsAre(HasSubstr("folder/config.toml:3: not valid TOML: ")))
+        << header;
+    EXPECT_THAT(load(header).problems, ElementsAre(HasSubstr("folder/config.toml:1: not valid")));
+  }
+}
+
 TEST(LoadToml, StrangeKeysAreEscapedInMessages) {
   EXPECT_THAT(load("\"a\\nb\\u001b[31m\" = 1").problems,
               ElementsAre(HasSubstr("unknown key \"a\\u000ab\\u001b[31m\"")));
