@@ -85,21 +85,25 @@ Value number_arithmetic(Execution& run, Operator operation, const Value& a, cons
 }
 
 Value repeat(Execution& run, const Value& value, std::int64_t times) {
-  times = std::max<std::int64_t>(times, 0);
-  std::string text;
-  std::vector<Value> items;
-  // an empty text or list costs no step each time: stop at once
-  if (!truthy(value)) times = 0;
-  for (std::int64_t i = 0; i < times && !run.failed(); ++i) {
-    if (const Text* piece = value.as<Text>()) {
-      run.append(text, **piece);
-    } else {
-      const auto& piece_items = (*value.as<List>())->items;
-      if (!run.charge(static_cast<std::int64_t>(piece_items.size()))) break;
-      items.insert(items.end(), piece_items.begin(), piece_items.end());
-    }
+  const Text* text = value.as<Text>();
+  const auto size = static_cast<std::int64_t>(text != nullptr ? (*text)->size()
+                                                              : (*value.as<List>())->items.size());
+  std::int64_t total = 0;
+  times = size == 0 ? 0 : std::max<std::int64_t>(times, 0);
+  if (__builtin_mul_overflow(size, times, &total)) return overflow(run);
+  if (text != nullptr) {
+    std::string repeated;
+    if (!run.check_text_bytes(total)) return {};
+    for (std::int64_t i = 0; i < times; ++i) repeated += **text;
+    return run.text(std::move(repeated));
   }
-  return value.is<Text>() ? run.text(std::move(text)) : run.list(std::move(items));
+  if (!run.charge(total)) return {};
+  const std::vector<Value>& piece = (*value.as<List>())->items;
+  std::vector<Value> repeated;
+  for (std::int64_t i = 0; i < times; ++i) {
+    repeated.insert(repeated.end(), piece.begin(), piece.end());
+  }
+  return run.list(std::move(repeated));
 }
 
 // Of a list or a text's characters: what an index or a bound counts.

@@ -111,8 +111,10 @@ Value Execution::fail(std::string_view what) {
 
 bool Execution::charge(std::int64_t n) {
   if (failed()) return false;
-  steps_used_ += n;
-  if (steps_used_ <= budget_.steps_max) return true;
+  if (n <= budget_.steps_max - steps_used_) {
+    steps_used_ += n;
+    return true;
+  }
   fail("needs more than " + std::to_string(budget_.steps_max) +
        " steps (steps_max); shorten the conversation or simplify the template");
   error_->kind = ErrorKind::kLimitExceeded;
@@ -123,14 +125,17 @@ bool Execution::charge_text(std::string_view text) {
   return charge(1 + static_cast<std::int64_t>(text.size()) / kBytesPerStep);
 }
 
+bool Execution::check_text_bytes(std::int64_t bytes) {
+  if (bytes <= budget_.output_bytes_max) return true;
+  fail("makes a text longer than " + std::to_string(budget_.output_bytes_max) +
+       " bytes (output_bytes_max); shorten the conversation");
+  error_->kind = ErrorKind::kLimitExceeded;
+  return false;
+}
+
 bool Execution::append(std::string& out, std::string_view text) {
   if (!charge_text(text)) return false;
-  if (static_cast<std::int64_t>(out.size() + text.size()) > budget_.output_bytes_max) {
-    fail("makes a text longer than " + std::to_string(budget_.output_bytes_max) +
-         " bytes (output_bytes_max); shorten the conversation");
-    error_->kind = ErrorKind::kLimitExceeded;
-    return false;
-  }
+  if (!check_text_bytes(static_cast<std::int64_t>(out.size() + text.size()))) return false;
   out += text;
   return true;
 }

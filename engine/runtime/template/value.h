@@ -89,6 +89,8 @@ class Execution {
   // False, and an error, when fewer than n steps are left.
   bool charge(std::int64_t n);
   bool charge_text(std::string_view text);  // for reading through it
+  // False, and an error, for a text longer than output_bytes_max.
+  bool check_text_bytes(std::int64_t bytes);
   // Appends unless the text would be longer than output_bytes_max; costs by length.
   bool append(std::string& out, std::string_view text);
 

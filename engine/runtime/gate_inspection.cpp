@@ -1,0 +1,168 @@
+#include "engine/runtime/gate_inspection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace engramd::engine {
+
+namespace {
+
+constexpr std::int64_t kChunkTokens = 64;  // of the traced pass: a turn of a few milliseconds
+constexpr std::int64_t kAblationsPerTurn = 8;
+
+double log_probability(std::span<const float> logits, TokenId token) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - largest));
+  return logits[static_cast<std::size_t>(token)] - largest - std::log(sum);
+}
+
+}  // namespace
+
+GateInspection::GateInspection(GateJob job, const Model& model, const Tokenizer& tokenizer,
+                               kernels::Backend& backend, std::stop_token engine_stop)
+    : job_(std::move(job)),
+      model_(&model),
+      tokenizer_(&tokenizer),
+      backend_(&backend),
+      engine_stop_(std::move(engine_stop)),
+      started_(std::chrono::steady_clock::now()) {}
+
+bool GateInspection::advance() {
+  if (stopped()) return done(cancelled("gate inspection was cancelled"));
+  if (!sequence_ && !prepare()) return true;
+  const std::int64_t total = sequence_->size();
+  if (sequence_->n_cached() < total && next_ablation_ < 0) {
+    trace_chunk();
+    if (sequence_->n_cached() == total) {
+      next_ablation_ = job_.options.with_ablation ? total - 2 : -1;
+      if (next_ablation_ < 0) return done(std::move(report_));
+    }
+  } else {
+    for (std::int64_t i = 0; i < kAblationsPerTurn && next_ablation_ >= 0; ++i) ablate();
+    if (next_ablation_ < 0) return done(std::move(report_));
+  }
+  if (job_.on_progress) {
+    const std::int64_t ablated = next_ablation_ < 0 ? 0 : total - 1 - next_ablation_;
+    job_.on_progress(sequence_->n_cached() == total || ablated > 0 ? ablated : 0, total);
+  }
+  return false;
+}
+
+bool GateInspection::done(Result<GateReport> result) {
+  if (result.has_value()) {
+    result->elapsed_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started_)
+            .count();
+  }
+  job_.on_done(std::move(result));
+  return true;
+}
+
+bool GateInspection::prepare() {
+  const auto n_tokens = static_cast<std::int64_t>(job_.ids.size());
+  auto cache = KvCache::make(*model_, kernels::DType::kF32, n_tokens / kernels::kBlockTokens + 1);
+  if (cache.has_error()) {
+    done(cache.error());
+    return false;
+  }
+  cache_ = std::move(*cache);
+  step_ = std::make_unique<Step>(*model_, *backend_, *cache_);
+  sequence_ = std::make_unique<Sequence>(model_->token_map, *cache_, true);
+  for (const TokenId id : job_.ids) sequence_->append(id);
+  ENGRAMD_ASSERT(sequence_->reserve(n_tokens));
+  report_.positions.resize(job_.ids.size());
+  logprobs_.resize(job_.ids.size());
+  describe_ngrams();
+  return true;
+}
+
+void GateInspection::describe_ngrams() {
+  const EngramLayout& layout = model_->layout;
+  const auto n_orders = static_cast<std::size_t>(layout.n_orders());
+  const auto n_columns = static_cast<std::size_t>(layout.n_columns());
+  std::vector<std::string> texts;
+  for (const TokenId id : job_.ids) {
+    const auto text = tokenizer_->decode({id});
+    texts.push_back(text.has_value() ? *text : "");
+  }
+  for (std::size_t i = 0; i < job_.ids.size(); ++i) {
+    GatePosition& position = report_.positions[i];
+    position.token = job_.ids[i];
+    position.text = texts[i];
+    position.owned.assign(n_orders, false);
+    for (std::size_t order = 2; order < n_orders + 2; ++order) {
+      std::string text;
+      for (std::size_t back = std::min(order - 1, i) + 1; back-- > 0;) text += texts[i - back];
+      position.ngrams.push_back(std::move(text));
+    }
+  }
+  const Addresser addresser(layout, model_->pad_class());
+  std::vector<std::int64_t> rows(job_.ids.size() * n_columns);
+  std::vector<NgramKey> keys(job_.ids.size() * n_orders);
+  for (const ModelLayer& layer : model_->layers) {
+    if (!layer.engram) continue;
+    addresser.rows(layer.engram->index, sequence_->classes(), 0, sequence_->size(), rows.data(),
+                   keys.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t at = i / n_columns;
+      const auto order =
+          static_cast<std::size_t>(layout.order_of(static_cast<int>(i % n_columns)) - 2);
+      const NgramKey& key = keys[at * n_orders + order];
+      if (!key.bypassed && layer.engram->owner[rows[i]] == owner_tag(key.mix)) {
+        report_.positions[at].owned[order] = true;
+      }
+    }
+  }
+}
+
+void GateInspection::trace_chunk() {
+  const auto vocab_size = static_cast<std::size_t>(model_->config.vocab_size);
+  const std::int64_t begin = sequence_->n_cached();
+  const std::int64_t end = std::min(sequence_->size(), begin + kChunkTokens);
+  SequenceSlice slice{sequence_.get(), begin, end};
+  slice.all_logits = true;
+  ForwardTrace trace;
+  const auto logits = step_->run({&slice, 1}, {}, &trace);
+  note_gates(trace, begin, end);
+  for (std::int64_t t = begin; t < end && t + 1 < sequence_->size(); ++t) {
+    logprobs_[static_cast<std::size_t>(t)] = log_probability(
+        logits.subspan(static_cast<std::size_t>(t - begin) * vocab_size, vocab_size),
+        job_.ids[static_cast<std::size_t>(t) + 1]);
+  }
+}
+
+void GateInspection::note_gates(const ForwardTrace& trace, std::int64_t begin, std::int64_t end) {
+  const std::ptrdiff_t n = model_->config.hc_mult;
+  for (std::int64_t t = begin; t < end; ++t) {
+    for (std::size_t index = 0; index < trace.engram.size(); ++index) {
+      const ForwardTrace::Engram& seen = trace.engram[index];
+      const std::ptrdiff_t first = (t - begin) * n;
+      const auto part = [&](const std::vector<float>& values) {
+        return std::vector<float>(values.begin() + first, values.begin() + first + n);
+      };
+      GateLayer layer;
+      layer.layer_id = model_->layout.layers[index].layer_id;
+      layer.gate = part(seen.gate);
+      layer.dot = part(seen.dot);
+      layer.residual_share = part(seen.residual_share);
+      layer.value_norm = seen.value_norm[static_cast<std::size_t>(t - begin)];
+      report_.positions[static_cast<std::size_t>(t)].layers.push_back(std::move(layer));
+    }
+  }
+}
+
+// Last position first: the recomputed entries overwrite only what no later ablation reads.
+void GateInspection::ablate() {
+  const std::int64_t t = next_ablation_--;
+  sequence_->truncate_cached(t);
+  SequenceSlice slice{sequence_.get(), t, t + 1};
+  slice.leave_engram_out = true;
+  const auto logits = step_->run({&slice, 1}, {});
+  const auto at = static_cast<std::size_t>(t);
+  report_.positions[at].ablation_delta_logprob =
+      logprobs_[at] - log_probability(logits, job_.ids[at + 1]);
+}
+
+}  // namespace engramd::engine

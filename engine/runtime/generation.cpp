@@ -1,0 +1,97 @@
+#include "engine/runtime/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engramd::engine {
+
+namespace {
+
+double milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokenizer, KvCache& cache,
+                       std::string model_name)
+    : job_(std::move(job)),
+      model_(&model),
+      n_prompt_(static_cast<std::int64_t>(job_.prompt.size())),
+      sequence_(model.token_map, cache, job_.request.engram_enabled),
+      sampler_(job_.request.sampling, model.config.vocab_size),
+      decoder_(tokenizer, true),
+      stops_(job_.request.stop),
+      started_(Clock::now()) {
+  for (const TokenId token : job_.prompt) sequence_.append(token);
+  sampler_.observe_prompt(job_.prompt);
+  result_.prompt_tokens = n_prompt_;
+  result_.served_by = "local";
+  result_.model = std::move(model_name);
+  result_.queue_ms = milliseconds(started_ - job_.submitted);
+}
+
+bool Generation::reserve() {
+  return sequence_.reserve(n_prompt_ + job_.request.max_tokens);
+}
+
+SequenceSlice Generation::next_slice(std::int64_t tokens_max) {
+  SequenceSlice slice;
+  slice.sequence = &sequence_;
+  slice.begin = sequence_.n_cached();
+  slice.end = std::min(sequence_.size(), slice.begin + tokens_max);
+  slice.no_logits = slice.end < sequence_.size();
+  slice.counts = in_prefill() ? &result_.engram_prompt : &result_.engram_generated;
+  return slice;
+}
+
+void Generation::report_prefill() {
+  if (job_.callbacks.on_prefill) job_.callbacks.on_prefill(sequence_.n_cached(), n_prompt_);
+}
+
+bool Generation::accept(std::span<const float> logits) {
+  SampledToken token = sampler_.sample(logits);
+  if (result_.completion_tokens++ == 0) {
+    first_token_ = Clock::now();
+    result_.first_token_ms = milliseconds(first_token_ - job_.submitted);
+  }
+  const TokenId id = token.chosen.token;
+  const auto& eos = model_->config.eos_token_ids;
+  if (std::find(eos.begin(), eos.end(), id) != eos.end()) {
+    finish(FinishReason::kStop);
+    return true;
+  }
+  sequence_.append(id);
+  emit(stops_.push(decoder_.push(id)), std::move(token));
+  if (!stops_.matched().empty()) {
+    finish(FinishReason::kStop);
+    return true;
+  }
+  if (result_.completion_tokens < job_.request.max_tokens) return false;
+  finish(FinishReason::kLength);
+  return true;
+}
+
+void Generation::emit(std::string text, std::optional<SampledToken> token) {
+  result_.text += text;
+  if (token && job_.request.sampling.top_logprobs > 0) result_.tokens.push_back(*token);
+  if (job_.callbacks.on_delta) job_.callbacks.on_delta({std::move(text), std::move(token)});
+}
+
+void Generation::finish(FinishReason reason) {
+  if (stops_.matched().empty()) {
+    std::string rest = stops_.push(decoder_.flush()) + stops_.flush();
+    if (!rest.empty()) emit(std::move(rest), std::nullopt);
+  }
+  const auto now = Clock::now();
+  result_.finish_reason = reason;
+  result_.stop_matched = stops_.matched();
+  result_.total_ms = milliseconds(now - job_.submitted);
+  if (result_.completion_tokens > 1) {
+    const double seconds = std::chrono::duration<double>(now - first_token_).count();
+    result_.decode_tokens_per_s = static_cast<double>(result_.completion_tokens - 1) / seconds;
+  }
+  job_.callbacks.on_done(result_);
+}
+
+}  // namespace engramd::engine

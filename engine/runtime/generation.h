@@ -1,0 +1,70 @@
+// Generation: one chat request on its way through the engine: its sequence, its sampler, the text
+// that has become final, and the result it will report. Engine thread only.
+// Not here: when it runs (scheduler), the forward pass (step).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "engine/runtime/chat_backend.h"
+#include "engine/runtime/sequence.h"
+#include "engine/runtime/step.h"
+#include "engine/runtime/stop_matcher.h"
+#include "engine/tokenizer/stream_decoder.h"
+
+namespace engramd::engine {
+
+using Clock = std::chrono::steady_clock;
+
+struct ChatJob {  // a request whose prompt is encoded and checked
+  ChatRequest request;
+  ChatCallbacks callbacks;
+  std::stop_token stop;
+  std::vector<TokenId> prompt;
+  Clock::time_point submitted;
+};
+
+class Generation {
+ public:
+  Generation(ChatJob job, const Model& model, const Tokenizer& tokenizer, KvCache& cache,
+             std::string model_name);
+
+  // Takes cache blocks for the prompt and every token it may generate; false: not enough are free.
+  bool reserve();
+
+  bool cancelled() const { return job_.stop.stop_requested(); }
+  std::stop_token stop() const { return job_.stop; }
+  bool in_prefill() const { return sequence_.n_cached() < n_prompt_; }
+  std::int64_t pending_tokens() const { return sequence_.size() - sequence_.n_cached(); }
+  // The next positions to compute, at most tokens_max of them.
+  SequenceSlice next_slice(std::int64_t tokens_max);
+
+  // After a step that moved a prompt chunk.
+  void report_prefill();
+  // logits: [vocab_size] of the last position. True when this was the last token.
+  bool accept(std::span<const float> logits);
+
+  void finish(FinishReason reason);  // calls on_done; nothing may follow
+  const ChatResult& result() const { return result_; }
+
+ private:
+  void emit(std::string text, std::optional<SampledToken> token);
+
+  ChatJob job_;
+  const Model* model_;
+  std::int64_t n_prompt_;
+  Sequence sequence_;
+  Sampler sampler_;
+  StreamDecoder decoder_;
+  StopMatcher stops_;
+  ChatResult result_;
+  Clock::time_point started_;
+  Clock::time_point first_token_;
+};
+
+}  // namespace engramd::engine

@@ -1,0 +1,264 @@
+#include "engine/runtime/local_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "engine/engram/row_codec.h"
+#include "engine/runtime/gate_inspection.h"
+#include "engine/runtime/prompt.h"
+#include "engine/runtime/scheduler.h"
+
+namespace engramd::engine {
+
+namespace {
+
+Result<std::unique_ptr<kernels::Backend>> open_backend(const LocalEngineOptions& options) {
+  if (options.backend == "reference") return kernels::make_reference_backend();
+  auto backend =
+      kernels::make_cpu_backend({options.backend, options.threads, options.dtype == "bfloat16"});
+  if (backend) return backend;
+  return unavailable(
+      "model.backend: expected auto, reference, portable, avx2 or avx512 as far as " +
+      std::string("this processor has them, got ") + options.backend);
+}
+
+// As many blocks as max_batch_size contexts of full length need, or as fit into the byte limit.
+Result<std::int64_t> plan_cache(const Model& model, kernels::DType dtype,
+                                const LocalEngineOptions& options) {
+  const std::int64_t per_context =
+      (model.config.max_position_embeddings + kernels::kBlockTokens - 1) / kernels::kBlockTokens;
+  const std::int64_t wanted = per_context * std::max(1, options.max_batch_size);
+  if (options.kv_cache_bytes_max <= 0) return wanted;
+  const std::int64_t block_bytes = KvCache::bytes_per_block(model, dtype);
+  const std::int64_t affordable = options.kv_cache_bytes_max / block_bytes;
+  if (affordable < per_context) {
+    return invalid_argument("inference.kv_cache_limit_gb: one context of " +
+                            std::to_string(model.config.max_position_embeddings) +
+                            " tokens needs " + std::to_string(per_context * block_bytes) +
+                            " bytes, got a limit of " + std::to_string(options.kv_cache_bytes_max));
+  }
+  return std::min(wanted, affordable);
+}
+
+class ModelRowFacts final : public RowFacts {
+ public:
+  explicit ModelRowFacts(const Model& model) {
+    for (const ModelLayer& layer : model.layers) {
+      if (layer.engram) blocks_.push_back(&*layer.engram);
+    }
+    std::sort(blocks_.begin(), blocks_.end(),
+              [](const EngramBlock* a, const EngramBlock* b) { return a->index < b->index; });
+  }
+  bool occupied(int layer, std::int64_t row) const override { return owner(layer, row) != 0; }
+  std::uint16_t owner(int layer, std::int64_t row) const override {
+    return blocks_[static_cast<std::size_t>(layer)]->owner[row];
+  }
+  double norm(int layer, std::int64_t row) const override {
+    const kernels::EngramTable& table = blocks_[static_cast<std::size_t>(layer)]->table;
+    const std::int64_t width = table.weight.shape[1];
+    const std::int64_t n_scales = table.scale.shape[1];
+    double square = 0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double value =
+          double{decode_e4m3(table.weight.as<std::uint8_t>()[row * width + i])} *
+          decode_e8m0(table.scale.as<std::uint8_t>()[row * n_scales + i / kScaleBlock]);
+      square += value * value;
+    }
+    return std::sqrt(square);
+  }
+
+ private:
+  std::vector<const EngramBlock*> blocks_;
+};
+
+ModelFacts describe(const Model& model, const LocalEngineOptions& options, const char* backend) {
+  const ModelConfig& config = model.config;
+  ModelFacts facts;
+  facts.folder = options.model_folder;
+  facts.name = std::filesystem::path(options.model_folder).lexically_normal().filename();
+  facts.model_type = config.model_type;
+  facts.backend = backend;
+  facts.dtype = options.backend == "reference" ? "float32" : options.dtype;
+  facts.threads = options.threads;
+  facts.vocab_size = config.vocab_size;
+  facts.compressed_vocab_size = model.token_map.n_classes;
+  facts.hidden_size = config.hidden_size;
+  facts.num_hidden_layers = config.num_hidden_layers;
+  facts.num_attention_heads = config.num_attention_heads;
+  facts.n_routed_experts = config.n_routed_experts;
+  facts.num_experts_per_tok = config.num_experts_per_tok;
+  facts.n_shared_experts = config.n_shared_experts;
+  facts.n_streams = config.hc_mult;
+  facts.context_length = config.max_position_embeddings;
+  facts.rms_norm_eps = config.rms_norm_eps;
+  facts.engram_max_ngram_size = model.layout.config.max_ngram_size;
+  facts.engram_heads = model.layout.config.n_heads;
+  facts.engram_head_dim = model.layout.config.head_dim;
+  facts.engram_codec = name_of(RowCodec::kF8E4M3E8M0);
+  for (const EngramLayer& layer : model.layout.layers) {
+    facts.engram_layer_ids.push_back(layer.layer_id);
+    facts.engram_rows.push_back(layer.n_rows);
+    facts.engram_primes.push_back(layer.primes);
+  }
+  return facts;
+}
+
+}  // namespace
+
+struct LocalEngine::Impl {
+  Impl(LocalEngineOptions chosen, std::unique_ptr<const Model> opened, Tokenizer loaded,
+       PromptEncoder encoder, std::unique_ptr<kernels::Backend> made, KvCache room)
+      : options(std::move(chosen)),
+        model(std::move(opened)),
+        tokenizer(std::move(loaded)),
+        prompts(std::move(encoder)),
+        backend(std::move(made)),
+        cache(std::move(room)),
+        facts(describe(*model, options, backend->name())),
+        rows(*model),
+        addresser(model->layout, model->layout.layers.empty() ? 0 : model->pad_class()),
+        scheduler(*model, tokenizer, *backend, cache, options, facts.name) {}
+
+  const LocalEngineOptions options;
+  const std::unique_ptr<const Model> model;
+  const Tokenizer tokenizer;
+  const PromptEncoder prompts;
+  const std::unique_ptr<kernels::Backend> backend;
+  KvCache cache;
+  ModelFacts facts;
+  const ModelRowFacts rows;
+  const Addresser addresser;
+  Scheduler scheduler;  // last: its thread uses everything above
+};
+
+LocalEngine::LocalEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalEngine::~LocalEngine() = default;
+
+Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions& options) {
+  const auto started = std::chrono::steady_clock::now();
+  auto model = open_model(options.model_folder, {true, options.experts_per_token});
+  if (model.has_error()) return model.error();
+  auto tokenizer = Tokenizer::from_file(options.model_folder + "/tokenizer.json");
+  if (tokenizer.has_error()) return tokenizer.error();
+  if (tokenizer->vocab_size() > (*model)->config.vocab_size) {
+    return invalid_argument(options.model_folder + ": tokenizer.json has ids up to " +
+                            std::to_string(tokenizer->vocab_size() - 1) +
+                            ", config.json a vocab_size of " +
+                            std::to_string((*model)->config.vocab_size));
+  }
+  auto prompts = PromptEncoder::open(options.model_folder, (*model)->config);
+  if (prompts.has_error()) return prompts.error();
+  auto backend = open_backend(options);
+  if (backend.has_error()) return backend.error();
+  const auto dtype = kv_cache_dtype_from(options.kv_cache_dtype);
+  if (dtype.has_error()) return dtype.error();
+  const auto n_blocks = plan_cache(**model, *dtype, options);
+  if (n_blocks.has_error()) return n_blocks.error();
+  auto cache = KvCache::make(**model, *dtype, *n_blocks);
+  if (cache.has_error()) return cache.error();
+  auto impl = std::make_unique<Impl>(options, std::move(*model), std::move(*tokenizer),
+                                     std::move(*prompts), std::move(*backend), std::move(*cache));
+  impl->facts.load_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
+  return std::unique_ptr<LocalEngine>(new LocalEngine(std::move(impl)));
+}
+
+void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_token stop) {
+  const auto submitted = Clock::now();
+  ENGRAMD_ASSERT(callbacks.on_done);
+  auto prompt =
+      request.completion ? encode_text(*request.completion) : encode_messages(request.messages);
+  if (prompt.has_error()) return callbacks.on_done(prompt.error());
+  const auto valid = validate(request.sampling, impl_->model->config.vocab_size);
+  if (valid.has_error()) return callbacks.on_done(valid.error());
+  if (request.max_tokens < 1) {
+    return callbacks.on_done(invalid_argument("max_tokens: expected at least 1, got " +
+                                              std::to_string(request.max_tokens)));
+  }
+  const std::int64_t context = impl_->model->config.max_position_embeddings;
+  const auto n_prompt = static_cast<std::int64_t>(prompt->size());
+  if (n_prompt >= context || n_prompt == 0) {
+    return callbacks.on_done(limit_exceeded(
+        "the prompt has " + std::to_string(n_prompt) + " tokens, expected 1 to " +
+        std::to_string(context - 1) + ": the model's context is " + std::to_string(context) +
+        " tokens and the answer needs room too; shorten the prompt"));
+  }
+  request.max_tokens =
+      static_cast<int>(std::min<std::int64_t>(request.max_tokens, context - n_prompt));
+  request.engram_enabled = request.engram_enabled && impl_->options.engram_enabled;
+  impl_->scheduler.submit(
+      {std::move(request), std::move(callbacks), std::move(stop), std::move(*prompt), submitted});
+}
+
+Result<std::vector<TokenId>> LocalEngine::encode_text(const std::string& text) const {
+  return impl_->prompts.text(impl_->tokenizer, text);
+}
+
+Result<std::vector<TokenId>> LocalEngine::encode_messages(
+    const std::vector<ChatMessage>& messages) const {
+  return impl_->prompts.messages(impl_->tokenizer, messages);
+}
+
+Result<LookupReport> LocalEngine::lookup(const std::vector<TokenId>& ids,
+                                         const LookupOptions& options) const {
+  return make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map, impl_->addresser,
+                            &impl_->rows, options);
+}
+
+void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
+                                std::function<void(std::int64_t, std::int64_t)> on_progress,
+                                std::function<void(Result<GateReport>)> on_done,
+                                std::stop_token stop) {
+  const std::int64_t most =
+      std::min<std::int64_t>(options.positions_max, impl_->model->config.max_position_embeddings);
+  if (ids.empty() || static_cast<std::int64_t>(ids.size()) > most) {
+    return on_done(limit_exceeded("the text has " + std::to_string(ids.size()) +
+                                  " tokens, expected 1 to " + std::to_string(most) +
+                                  "; inspect a shorter text"));
+  }
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= impl_->model->config.vocab_size) {
+      return on_done(invalid_argument("token ids: expected 0 to " +
+                                      std::to_string(impl_->model->config.vocab_size - 1) +
+                                      ", got " + std::to_string(id)));
+    }
+  }
+  if (impl_->model->layout.layers.empty()) {
+    return on_done(
+        invalid_argument("this model has no Engram layers: there are no gates to inspect"));
+  }
+  auto inspection = std::make_shared<GateInspection>(
+      GateJob{std::move(ids), options, std::move(on_progress), std::move(on_done), std::move(stop)},
+      *impl_->model, impl_->tokenizer, *impl_->backend, impl_->scheduler.stop());
+  impl_->scheduler.background([inspection] { return inspection->advance(); });
+}
+
+const Tokenizer& LocalEngine::tokenizer() const {
+  return impl_->tokenizer;
+}
+const ModelFacts& LocalEngine::facts() const {
+  return impl_->facts;
+}
+
+EngineMemory LocalEngine::memory() const {
+  EngineMemory memory;
+  for (const ModelLayer& layer : impl_->model->layers) {
+    if (!layer.engram) continue;
+    const kernels::EngramTable& table = layer.engram->table;
+    memory.table += table.weight.bytes() + table.scale.bytes() +
+                    table.weight.shape[0] * static_cast<std::int64_t>(sizeof(std::uint16_t));
+  }
+  memory.weights = impl_->model->checkpoint.bytes() - memory.table;
+  memory.kv_cache = impl_->scheduler.cache_bytes();
+  memory.activations = impl_->scheduler.activation_bytes();
+  return memory;
+}
+
+EngineStats LocalEngine::stats() const {
+  return impl_->scheduler.stats();
+}
+
+}  // namespace engramd::engine

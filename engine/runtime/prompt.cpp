@@ -1,0 +1,67 @@
+#include "engine/runtime/prompt.h"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace engramd::engine {
+
+Result<PromptEncoder> PromptEncoder::open(const std::string& folder, const ModelConfig& config) {
+  PromptEncoder encoder;
+  encoder.bos_token_id_ = static_cast<TokenId>(config.bos_token_id);
+  const std::string path = folder + "/tokenizer_config.json";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return encoder;
+  const std::string json{std::istreambuf_iterator<char>(file), {}};
+  auto parsed = parse_tokenizer_config(json);
+  if (parsed.has_error()) {
+    return Error{parsed.error().kind, path + ": " + parsed.error().message};
+  }
+  encoder.config_ = std::move(*parsed);
+  if (encoder.config_.chat_template.empty()) return encoder;
+  auto chat_template = ChatTemplate::parse(encoder.config_.chat_template);
+  if (chat_template.has_error()) {
+    return Error{chat_template.error().kind,
+                 path + ": chat_template: " + chat_template.error().message};
+  }
+  encoder.template_ = std::move(*chat_template);
+  return encoder;
+}
+
+Result<std::vector<TokenId>> PromptEncoder::messages(
+    const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages) const {
+  if (!template_) {
+    return invalid_argument("this model has no chat template: send a prompt instead of messages");
+  }
+  if (messages.empty()) return invalid_argument("messages: expected at least one, got none");
+  TemplateValue::List list;
+  for (const ChatMessage& message : messages) {
+    if (message.role != "system" && message.role != "user" && message.role != "assistant") {
+      return invalid_argument("role: expected system, user or assistant, got \"" + message.role +
+                              "\"");
+    }
+    TemplateValue::Object fields;
+    fields.emplace_back("role", TemplateValue{message.role});
+    fields.emplace_back("content", TemplateValue{message.content});
+    list.push_back(TemplateValue{std::move(fields)});
+  }
+  TemplateValue::Object variables;
+  variables.emplace_back("messages", TemplateValue{std::move(list)});
+  variables.emplace_back("tools", TemplateValue{});
+  variables.emplace_back("add_generation_prompt", TemplateValue{true});
+  variables.emplace_back("bos_token", TemplateValue{config_.bos_token});
+  variables.emplace_back("eos_token", TemplateValue{config_.eos_token});
+  variables.emplace_back("pad_token", TemplateValue{config_.pad_token});
+  const auto rendered = template_->render(TemplateValue{std::move(variables)});
+  if (rendered.has_error()) return rendered.error();
+  return tokenizer.encode(*rendered);
+}
+
+Result<std::vector<TokenId>> PromptEncoder::text(const Tokenizer& tokenizer,
+                                                 const std::string& text) const {
+  auto ids = tokenizer.encode(text);
+  if (ids.has_value() && bos_token_id_ >= 0) ids->insert(ids->begin(), bos_token_id_);
+  return ids;
+}
+
+}  // namespace engramd::engine

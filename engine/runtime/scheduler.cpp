@@ -1,0 +1,229 @@
+#include "engine/runtime/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engramd::engine {
+
+Scheduler::Scheduler(const Model& model, const Tokenizer& tokenizer, kernels::Backend& backend,
+                     KvCache& cache, const LocalEngineOptions& options, std::string model_name)
+    : model_(&model),
+      tokenizer_(&tokenizer),
+      cache_(&cache),
+      options_(options),
+      model_name_(std::move(model_name)),
+      step_(model, backend, cache),
+      thread_([this] { run(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.request_stop();
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Scheduler::submit(ChatJob job) {
+  std::optional<Error> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      refused = unavailable("the engine is shutting down");
+    } else if (static_cast<int>(waiting_.size()) >= options_.queue_length_max) {
+      refused = limit_exceeded("the queue is full: " + std::to_string(waiting_.size()) +
+                               " requests wait (limits.queue_length_max); try again later");
+    } else {
+      waiting_.push_back(std::move(job));
+      ++stats_.requests_started;
+      stats_.queue_length = static_cast<std::int64_t>(waiting_.size());
+    }
+  }
+  if (refused) {
+    job.callbacks.on_done(*refused);
+  } else {
+    wake_.notify_one();
+  }
+}
+
+void Scheduler::background(std::function<bool()> advance) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      background_.push_back(std::move(advance));
+      advance = nullptr;
+    }
+  }
+  wake_.notify_one();
+  if (!advance) return;
+  while (!advance()) {  // sees stop() and ends at once
+  }
+}
+
+EngineStats Scheduler::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+std::int64_t Scheduler::activation_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return activation_bytes_;
+}
+
+std::int64_t Scheduler::cache_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return cache_bytes_;
+}
+
+void Scheduler::run() {
+  for (;;) {
+    std::function<bool()> background;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] {
+        return stopping_ || !waiting_.empty() || !background_.empty() || !running_.empty() || next_;
+      });
+      if (stopping_) break;
+      if (!background_.empty()) {
+        background = std::move(background_.front());
+        background_.pop_front();
+      }
+    }
+    if (background && !background()) this->background(std::move(background));
+    drop_cancelled();
+    admit();
+    if (!running_.empty()) step();
+  }
+  end_everything();
+}
+
+void Scheduler::end_everything() {
+  while (!running_.empty()) finish(running_.size() - 1, FinishReason::kCancelled);
+  if (next_) next_->finish(FinishReason::kCancelled);
+  next_.reset();
+  std::deque<ChatJob> waiting;
+  std::deque<std::function<bool()>> background;
+  {
+    const std::lock_guard lock(mutex_);  // stopping_: nothing is added any more
+    waiting.swap(waiting_);
+    background.swap(background_);
+  }
+  for (ChatJob& job : waiting) job.callbacks.on_done(cancelled("the engine is shutting down"));
+  for (auto& advance : background) {
+    while (!advance()) {  // sees stop() and ends at once
+    }
+  }
+}
+
+void Scheduler::drop_cancelled() {
+  for (std::size_t i = running_.size(); i-- > 0;) {
+    if (running_[i]->cancelled()) finish(i, FinishReason::kCancelled);
+  }
+  std::vector<ChatJob> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first =
+        std::stable_partition(waiting_.begin(), waiting_.end(),
+                              [](const ChatJob& job) { return !job.stop.stop_requested(); });
+    std::move(first, waiting_.end(), std::back_inserter(dropped));
+    waiting_.erase(first, waiting_.end());
+    stats_.requests_cancelled += static_cast<std::int64_t>(dropped.size());
+  }
+  for (ChatJob& job : dropped) job.callbacks.on_done(cancelled("cancelled while waiting"));
+}
+
+void Scheduler::admit() {
+  while (static_cast<int>(running_.size()) < options_.max_batch_size) {
+    if (!next_) {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.empty()) return;
+      next_ = std::make_unique<Generation>(std::move(waiting_.front()), *model_, *tokenizer_,
+                                           *cache_, model_name_);
+      waiting_.pop_front();
+      stats_.queue_length = static_cast<std::int64_t>(waiting_.size());
+    }
+    if (next_->cancelled()) {
+      next_->finish(FinishReason::kCancelled);
+      account(next_->result());
+      next_.reset();
+      continue;
+    }
+    if (!next_->reserve()) return;  // something that runs will give blocks back
+    running_.push_back(std::move(next_));
+    const std::lock_guard lock(mutex_);
+    stats_.running = static_cast<std::int64_t>(running_.size());
+  }
+}
+
+void Scheduler::step() {
+  slices_.clear();
+  slice_owner_.clear();
+  std::int64_t budget = options_.prefill_chunk_tokens;
+  bool prefill = false;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Generation& generation = *running_[i];
+    const bool prompt = generation.in_prefill();
+    if (prompt && budget == 0) continue;
+    slices_.push_back(generation.next_slice(prompt ? budget : 1));
+    slice_owner_.push_back(i);
+    if (!prompt) continue;
+    prefill = true;
+    budget -= slices_.back().end - slices_.back().begin;
+  }
+  // A lone request can stop between layers; in company it stops between passes.
+  const std::stop_token stop =
+      slices_.size() == 1 ? running_[slice_owner_.front()]->stop() : stop_.get_token();
+  const auto started = Clock::now();
+  const std::span<const float> logits = step_.run(slices_, stop);
+  const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  if (stop.stop_requested()) return;  // drop_cancelled or the destructor ends what was running
+
+  std::int64_t n_prompt = 0;
+  std::int64_t n_generated = 0;
+  const auto vocab_size = static_cast<std::size_t>(model_->config.vocab_size);
+  std::size_t at = logits.size();
+  for (std::size_t i = slices_.size(); i-- > 0;) {  // backwards: finished ones leave running_
+    Generation& generation = *running_[slice_owner_[i]];
+    const SequenceSlice& slice = slices_[i];
+    const bool was_prompt = slice.counts == &generation.result().engram_prompt;
+    if (was_prompt) {
+      n_prompt += slice.end - slice.begin;
+      generation.report_prefill();
+    }
+    if (slice.no_logits) continue;
+    at -= vocab_size;
+    ++n_generated;
+    if (!generation.accept(logits.subspan(at, vocab_size))) continue;
+    account(generation.result());
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(slice_owner_[i]));
+  }
+  const std::lock_guard lock(mutex_);
+  stats_.prompt_tokens += n_prompt;
+  stats_.generated_tokens += n_generated;
+  (prefill ? stats_.prefill_seconds : stats_.decode_seconds) += seconds;
+  stats_.running = static_cast<std::int64_t>(running_.size());
+  activation_bytes_ = step_.activation_bytes();
+  cache_bytes_ = cache_->bytes_in_use();
+}
+
+void Scheduler::finish(std::size_t index, FinishReason reason) {
+  running_[index]->finish(reason);
+  account(running_[index]->result());
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Scheduler::account(const ChatResult& result) {
+  const std::lock_guard lock(mutex_);
+  const bool was_cancelled = result.finish_reason == FinishReason::kCancelled;
+  ++(was_cancelled ? stats_.requests_cancelled : stats_.requests_finished);
+  stats_.engram.add(result.engram_prompt);
+  stats_.engram.add(result.engram_generated);
+  std::int64_t lookups = 0;
+  for (const auto& order : stats_.engram.orders) lookups += order.lookups;
+  stats_.rows_read_resident = lookups;
+  stats_.running = static_cast<std::int64_t>(running_.size());
+  cache_bytes_ = cache_->bytes_in_use();
+}
+
+}  // namespace engramd::engine

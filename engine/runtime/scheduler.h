@@ -1,0 +1,74 @@
+// Scheduler: the engine thread. Continuous batching: every pass advances all running generations
+// together, one token each, and prompts by chunks. Takes waiting requests in order of arrival as
+// soon as a place in the batch and cache blocks for the whole answer are free, so that nothing that
+// has started can run out of memory.
+// Threads: submit(), background() and stats() from any; everything else on the engine thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/runtime/generation.h"
+#include "engine/runtime/local_engine.h"
+
+namespace engramd::engine {
+
+class Scheduler {
+ public:
+  // All referenced objects outlive the scheduler.
+  Scheduler(const Model& model, const Tokenizer& tokenizer, kernels::Backend& backend,
+            KvCache& cache, const LocalEngineOptions& options, std::string model_name);
+  ~Scheduler();  // cancels what waits and runs, then joins
+
+  // Every outcome reaches the job's on_done, a full queue included (kLimitExceeded).
+  void submit(ChatJob job);
+  // `advance` is called between passes until it returns true; short turns, so that chats go on.
+  void background(std::function<bool()> advance);
+  std::stop_token stop() const { return stop_.get_token(); }  // of the whole engine
+
+  EngineStats stats() const;
+  std::int64_t activation_bytes() const;
+  std::int64_t cache_bytes() const;
+
+ private:
+  void run();
+  void admit();
+  void drop_cancelled();
+  void end_everything();
+  void step();
+  void finish(std::size_t index, FinishReason reason);
+  void account(const ChatResult& result);
+
+  const Model* model_;
+  const Tokenizer* tokenizer_;
+  KvCache* cache_;
+  const LocalEngineOptions options_;
+  const std::string model_name_;
+
+  // engine thread
+  Step step_;
+  std::vector<std::unique_ptr<Generation>> running_;
+  std::unique_ptr<Generation> next_;  // admitted to the thread, waiting for cache blocks
+  std::vector<SequenceSlice> slices_;
+  std::vector<std::size_t> slice_owner_;  // index into running_
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  std::deque<ChatJob> waiting_;
+  std::deque<std::function<bool()>> background_;
+  bool stopping_ = false;
+  EngineStats stats_;
+  std::int64_t activation_bytes_ = 0;
+  std::int64_t cache_bytes_ = 0;
+
+  std::stop_source stop_;
+  std::thread thread_;
+};
+
+}  // namespace engramd::engine

@@ -1,0 +1,25 @@
+// StopMatcher: finds stop texts in a stream of text, holding back only what may still become one.
+// One per generation, one thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace engramd::engine {
+
+class StopMatcher {
+ public:
+  explicit StopMatcher(std::vector<std::string> stops);
+
+  // Text that is final after `text` has been added; ends before the earliest stop once matched.
+  std::string push(const std::string& text);
+  std::string flush();  // what was held back, at the end of the stream
+  const std::string& matched() const { return matched_; }  // empty until one was found
+
+ private:
+  std::vector<std::string> stops_;
+  std::string pending_;
+  std::string matched_;
+};
+
+}  // namespace engramd::engine

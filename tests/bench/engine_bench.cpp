@@ -1,0 +1,187 @@
+// engine_bench: how fast a model loads, answers and decodes, beside what the memory of this machine
+// allows. Everything in one run, so that the ratios mean something on a shared machine.
+//   engine_bench [--model DIR] [--threads N] [--backend NAME] [--dtype NAME] [--tokens N] [--runs
+//   N]
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "engine/runtime/local_engine.h"
+
+namespace {
+
+using namespace engramd::engine;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Bytes of weights that one decoded token reads: all dense matrices, the chosen experts, the head.
+std::int64_t weight_bytes_per_token(const Model& model) {
+  const auto bytes = [](const engramd::kernels::Linear& linear) { return linear.weight.bytes(); };
+  std::int64_t total = model.head.weight.bytes();
+  for (const ModelLayer& layer : model.layers) {
+    total += bytes(layer.q_proj) + bytes(layer.kv_a_proj_with_mqa) + bytes(layer.o_proj) +
+             layer.attention.kv_b_proj.bytes();
+    const std::int64_t hc = std::int64_t{layer.hc_attn.n_streams} * layer.hc_attn.hidden_size *
+                            (2 + layer.hc_attn.n_streams) * layer.hc_attn.n_streams;
+    total += 2 * hc * static_cast<std::int64_t>(sizeof(float));
+    const auto feed_forward = [&](const engramd::kernels::FeedForward& f) {
+      return bytes(f.gate_proj) + bytes(f.up_proj) + bytes(f.down_proj);
+    };
+    if (layer.dense) total += feed_forward(*layer.dense);
+    if (!layer.experts.empty()) {
+      total += bytes(layer.mixture.gate) +
+               model.config.num_experts_per_tok * feed_forward(layer.experts.front());
+      if (layer.shared_experts) total += feed_forward(*layer.shared_experts);
+    }
+    if (layer.engram) total += bytes(layer.engram->key_proj) + bytes(layer.engram->value_proj);
+  }
+  return total;
+}
+
+// Reads `bytes` per pass with plain vectorised sums, split over threads; best of several passes.
+double read_bandwidth(std::int64_t bytes, int threads) {
+  const auto n = static_cast<std::size_t>(bytes) / sizeof(std::uint64_t);
+  std::vector<std::uint64_t> buffer(n, 1);
+  double best = 0;
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 8);
+  const int passes = static_cast<int>(std::max<std::int64_t>(1, (std::int64_t{256} << 20) / bytes));
+  for (int run = 0; run < 5; ++run) {
+    const auto start = Clock::now();
+    std::vector<std::thread> workers;
+    for (int t = 0; t < threads; ++t) {
+      workers.emplace_back([&, t] {
+        const std::size_t begin =
+            n * static_cast<std::size_t>(t) / static_cast<std::size_t>(threads);
+        const std::size_t end =
+            n * static_cast<std::size_t>(t + 1) / static_cast<std::size_t>(threads);
+        std::uint64_t sum[8] = {};
+        for (int pass = 0; pass < passes; ++pass) {
+          for (std::size_t i = begin; i + 8 <= end; i += 8) {
+            for (std::size_t j = 0; j < 8; ++j)
+              sum[j] += buffer[i + j] ^ static_cast<unsigned>(pass);
+          }
+        }
+        for (const std::uint64_t s : sum) sums[static_cast<std::size_t>(t) * 8] += s;
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+    best = std::max(best, static_cast<double>(bytes) * passes / seconds_since(start));
+  }
+  return sums[0] == 42 ? 0 : best;  // the sums must be used
+}
+
+ChatResult chat(LocalEngine& engine, ChatRequest request) {
+  std::mutex mutex;
+  std::condition_variable ready;
+  std::optional<engramd::Result<ChatResult>> answer;
+  ChatCallbacks callbacks;
+  callbacks.on_done = [&](engramd::Result<ChatResult> result) {
+    const std::lock_guard lock(mutex);
+    answer = std::move(result);
+    ready.notify_one();
+  };
+  engine.start(std::move(request), std::move(callbacks), {});
+  std::unique_lock lock(mutex);
+  ready.wait(lock, [&] { return answer.has_value(); });
+  if (answer->has_error()) {
+    std::fprintf(stderr, "engine_bench: %s\n", answer->error().message.c_str());
+    std::exit(1);
+  }
+  return **answer;
+}
+
+ChatRequest endless(const Model& model, int max_tokens) {
+  ChatRequest request;
+  request.completion =
+      "The capital of France is Paris. The capital of Japan is Tokyo. The capital of";
+  request.max_tokens = max_tokens;
+  for (const std::int64_t eos : model.config.eos_token_ids) {
+    request.sampling.logit_bias.emplace_back(static_cast<TokenId>(eos), -100.0F);
+  }
+  return request;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  LocalEngineOptions options;
+  options.model_folder = ENGRAMD_SOURCE_DIR "/install/models/engram-nano";
+  int tokens = 512;
+  int runs = 5;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--model") options.model_folder = argv[i + 1];
+    if (flag == "--threads") options.threads = std::atoi(argv[i + 1]);
+    if (flag == "--backend") options.backend = argv[i + 1];
+    if (flag == "--dtype") options.dtype = argv[i + 1];
+    if (flag == "--tokens") tokens = std::atoi(argv[i + 1]);
+    if (flag == "--runs") runs = std::atoi(argv[i + 1]);
+  }
+  std::vector<double> load_ms;
+  std::unique_ptr<LocalEngine> engine;
+  for (int run = 0; run < runs; ++run) {
+    engine.reset();
+    const auto start = Clock::now();
+    auto opened = LocalEngine::open(options);
+    if (opened.has_error()) {
+      std::fprintf(stderr, "engine_bench: %s\n", opened.error().message.c_str());
+      return 1;
+    }
+    engine = std::move(*opened);
+    load_ms.push_back(seconds_since(start) * 1e3);
+  }
+  const auto model = open_model(options.model_folder);
+  const int threads =
+      options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<double> first_ms, decode, off;
+  for (int run = 0; run < runs; ++run) {
+    first_ms.push_back(chat(*engine, endless(**model, 1)).first_token_ms);
+    decode.push_back(chat(*engine, endless(**model, tokens)).decode_tokens_per_s);
+    ChatRequest without = endless(**model, tokens);
+    without.engram_enabled = false;
+    off.push_back(chat(*engine, std::move(without)).decode_tokens_per_s);
+  }
+  const ChatResult probe = chat(*engine, endless(**model, 1));
+  ChatRequest long_prompt = endless(**model, 1);
+  while (long_prompt.completion->size() < 4000) *long_prompt.completion += *long_prompt.completion;
+  const ChatResult prefill = chat(*engine, std::move(long_prompt));
+  const std::int64_t bytes = weight_bytes_per_token(**model);
+  const double cached = read_bandwidth(bytes, threads);
+  const double memory = read_bandwidth(std::int64_t{512} << 20, threads);
+  const double speed = median(decode);
+  const double used = speed * static_cast<double>(bytes);
+  std::printf("model                    %s (%s, %d threads, %s)\n", engine->facts().name.c_str(),
+              engine->facts().backend.c_str(), threads, engine->facts().dtype.c_str());
+  std::printf("load                     %.1f ms (median of %d)\n", median(load_ms), runs);
+  std::printf("first token              %.2f ms for a prompt of %lld tokens\n", median(first_ms),
+              static_cast<long long>(probe.prompt_tokens));
+  std::printf("prefill                  %.0f tokens/s for a prompt of %lld tokens\n",
+              static_cast<double>(prefill.prompt_tokens) / prefill.first_token_ms * 1e3,
+              static_cast<long long>(prefill.prompt_tokens));
+  std::printf("decode                   %.0f tokens/s (min %.0f, max %.0f), %d tokens\n", speed,
+              *std::min_element(decode.begin(), decode.end()),
+              *std::max_element(decode.begin(), decode.end()), tokens);
+  std::printf("decode without Engram    %.0f tokens/s\n", median(off));
+  std::printf("weights read per token   %.2f MB\n", static_cast<double>(bytes) / 1e6);
+  std::printf("weights read per second  %.2f GB/s\n", used / 1e9);
+  std::printf("roofline, same bytes     %.2f GB/s read again and again: %.0f %% reached\n",
+              cached / 1e9, 100 * used / cached);
+  std::printf("roofline, memory         %.2f GB/s over 512 MiB: %.0f %% reached\n", memory / 1e9,
+              100 * used / memory);
+  return 0;
+}
