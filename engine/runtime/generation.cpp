@@ -49,7 +49,7 @@ void Generation::report_prefill() {
   if (job_.callbacks.on_prefill) job_.callbacks.on_prefill(sequence_.n_cached(), n_prompt_);
 }
 
-bool Generation::accept(std::span<const float> logits) {
+std::optional<FinishReason> Generation::accept(std::span<const float> logits) {
   SampledToken token = sampler_.sample(logits);
   if (result_.completion_tokens++ == 0) {
     first_token_ = Clock::now();
@@ -57,19 +57,12 @@ bool Generation::accept(std::span<const float> logits) {
   }
   const TokenId id = token.chosen.token;
   const auto& eos = model_->config.eos_token_ids;
-  if (std::find(eos.begin(), eos.end(), id) != eos.end()) {
-    finish(FinishReason::kStop);
-    return true;
-  }
+  if (std::find(eos.begin(), eos.end(), id) != eos.end()) return FinishReason::kStop;
   sequence_.append(id);
   emit(stops_.push(decoder_.push(id)), std::move(token));
-  if (!stops_.matched().empty()) {
-    finish(FinishReason::kStop);
-    return true;
-  }
-  if (result_.completion_tokens < job_.request.max_tokens) return false;
-  finish(FinishReason::kLength);
-  return true;
+  if (!stops_.matched().empty()) return FinishReason::kStop;
+  if (result_.completion_tokens >= job_.request.max_tokens) return FinishReason::kLength;
+  return std::nullopt;
 }
 
 void Generation::emit(std::string text, std::optional<SampledToken> token) {
@@ -78,7 +71,7 @@ void Generation::emit(std::string text, std::optional<SampledToken> token) {
   if (job_.callbacks.on_delta) job_.callbacks.on_delta({std::move(text), std::move(token)});
 }
 
-void Generation::finish(FinishReason reason) {
+ChatResult Generation::finish(FinishReason reason) {
   if (stops_.matched().empty()) {
     std::string rest = stops_.push(decoder_.flush()) + stops_.flush();
     if (!rest.empty()) emit(std::move(rest), std::nullopt);
@@ -91,7 +84,7 @@ void Generation::finish(FinishReason reason) {
     const double seconds = std::chrono::duration<double>(now - first_token_).count();
     result_.decode_tokens_per_s = static_cast<double>(result_.completion_tokens - 1) / seconds;
   }
-  job_.callbacks.on_done(result_);
+  return std::move(result_);
 }
 
 }  // namespace engramd::engine

@@ -46,11 +46,12 @@ class Generation {
 
   // After a step that moved a prompt chunk.
   void report_prefill();
-  // logits: [vocab_size] of the last position. True when this was the last token.
-  bool accept(std::span<const float> logits);
+  // logits: [vocab_size] of the last position. A reason when this was the last token.
+  std::optional<FinishReason> accept(std::span<const float> logits);
 
-  void finish(FinishReason reason);  // calls on_done; nothing may follow
-  const ChatResult& result() const { return result_; }
+  // Emits what was held back and closes the result; nothing may follow but giving it to on_done().
+  ChatResult finish(FinishReason reason);
+  std::function<void(Result<ChatResult>)> on_done() const { return job_.callbacks.on_done; }
 
  private:
   void emit(std::string text, std::optional<SampledToken> token);

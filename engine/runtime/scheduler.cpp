@@ -99,9 +99,8 @@ void Scheduler::run() {
 }
 
 void Scheduler::end_everything() {
-  while (!running_.empty()) finish(running_.size() - 1, FinishReason::kCancelled);
-  if (next_) next_->finish(FinishReason::kCancelled);
-  next_.reset();
+  while (!running_.empty()) finish(take(running_.size() - 1), FinishReason::kCancelled);
+  if (next_) finish(std::move(next_), FinishReason::kCancelled);
   std::deque<ChatJob> waiting;
   std::deque<std::function<bool()>> background;
   {
@@ -118,7 +117,7 @@ void Scheduler::end_everything() {
 
 void Scheduler::drop_cancelled() {
   for (std::size_t i = running_.size(); i-- > 0;) {
-    if (running_[i]->cancelled()) finish(i, FinishReason::kCancelled);
+    if (running_[i]->cancelled()) finish(take(i), FinishReason::kCancelled);
   }
   std::vector<ChatJob> dropped;
   {
@@ -144,9 +143,7 @@ void Scheduler::admit() {
       stats_.queue_length = static_cast<std::int64_t>(waiting_.size());
     }
     if (next_->cancelled()) {
-      next_->finish(FinishReason::kCancelled);
-      account(next_->result());
-      next_.reset();
+      finish(std::move(next_), FinishReason::kCancelled);
       continue;
     }
     if (!next_->reserve()) return;  // something that runs will give blocks back
@@ -159,16 +156,16 @@ void Scheduler::admit() {
 void Scheduler::step() {
   slices_.clear();
   slice_owner_.clear();
+  slice_is_prompt_.clear();
   std::int64_t budget = options_.prefill_chunk_tokens;
-  bool prefill = false;
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Generation& generation = *running_[i];
     const bool prompt = generation.in_prefill();
     if (prompt && budget == 0) continue;
     slices_.push_back(generation.next_slice(prompt ? budget : 1));
     slice_owner_.push_back(i);
+    slice_is_prompt_.push_back(prompt);
     if (!prompt) continue;
-    prefill = true;
     budget -= slices_.back().end - slices_.back().begin;
   }
   // A lone request can stop between layers; in company it stops between passes.
@@ -180,50 +177,55 @@ void Scheduler::step() {
   if (stop.stop_requested()) return;  // drop_cancelled or the destructor ends what was running
 
   std::int64_t n_prompt = 0;
-  std::int64_t n_generated = 0;
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    if (slice_is_prompt_[i]) n_prompt += slices_[i].end - slices_[i].begin;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.prompt_tokens += n_prompt;
+    stats_.generated_tokens += static_cast<std::int64_t>(logits.size()) / model_->config.vocab_size;
+    (n_prompt > 0 ? stats_.prefill_seconds : stats_.decode_seconds) += seconds;
+    activation_bytes_ = step_.activation_bytes();
+    cache_bytes_ = cache_->bytes_in_use();
+  }
+  deliver(logits);
+}
+
+void Scheduler::deliver(std::span<const float> logits) {
   const auto vocab_size = static_cast<std::size_t>(model_->config.vocab_size);
   std::size_t at = logits.size();
   for (std::size_t i = slices_.size(); i-- > 0;) {  // backwards: finished ones leave running_
     Generation& generation = *running_[slice_owner_[i]];
-    const SequenceSlice& slice = slices_[i];
-    const bool was_prompt = slice.counts == &generation.result().engram_prompt;
-    if (was_prompt) {
-      n_prompt += slice.end - slice.begin;
-      generation.report_prefill();
-    }
-    if (slice.no_logits) continue;
+    if (slice_is_prompt_[i]) generation.report_prefill();
+    if (slices_[i].no_logits) continue;
     at -= vocab_size;
-    ++n_generated;
-    if (!generation.accept(logits.subspan(at, vocab_size))) continue;
-    account(generation.result());
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(slice_owner_[i]));
+    const auto reason = generation.accept(logits.subspan(at, vocab_size));
+    if (reason) finish(take(slice_owner_[i]), *reason);
   }
-  const std::lock_guard lock(mutex_);
-  stats_.prompt_tokens += n_prompt;
-  stats_.generated_tokens += n_generated;
-  (prefill ? stats_.prefill_seconds : stats_.decode_seconds) += seconds;
-  stats_.running = static_cast<std::int64_t>(running_.size());
-  activation_bytes_ = step_.activation_bytes();
-  cache_bytes_ = cache_->bytes_in_use();
 }
 
-void Scheduler::finish(std::size_t index, FinishReason reason) {
-  running_[index]->finish(reason);
-  account(running_[index]->result());
+std::unique_ptr<Generation> Scheduler::take(std::size_t index) {
+  auto generation = std::move(running_[index]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  return generation;
 }
 
-void Scheduler::account(const ChatResult& result) {
-  const std::lock_guard lock(mutex_);
-  const bool was_cancelled = result.finish_reason == FinishReason::kCancelled;
-  ++(was_cancelled ? stats_.requests_cancelled : stats_.requests_finished);
-  stats_.engram.add(result.engram_prompt);
-  stats_.engram.add(result.engram_generated);
-  std::int64_t lookups = 0;
-  for (const auto& order : stats_.engram.orders) lookups += order.lookups;
-  stats_.rows_read_resident = lookups;
-  stats_.running = static_cast<std::int64_t>(running_.size());
-  cache_bytes_ = cache_->bytes_in_use();
+void Scheduler::finish(std::unique_ptr<Generation> generation, FinishReason reason) {
+  ChatResult result = generation->finish(reason);
+  const auto on_done = generation->on_done();
+  generation.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    const bool was_cancelled = reason == FinishReason::kCancelled;
+    ++(was_cancelled ? stats_.requests_cancelled : stats_.requests_finished);
+    stats_.engram.add(result.engram_prompt);
+    stats_.engram.add(result.engram_generated);
+    stats_.rows_read_resident = 0;
+    for (const auto& order : stats_.engram.orders) stats_.rows_read_resident += order.lookups;
+    stats_.running = static_cast<std::int64_t>(running_.size());
+    cache_bytes_ = cache_->bytes_in_use();
+  }
+  on_done(std::move(result));
 }
 
 }  // namespace engramd::engine

@@ -42,8 +42,11 @@ class Scheduler {
   void drop_cancelled();
   void end_everything();
   void step();
-  void finish(std::size_t index, FinishReason reason);
-  void account(const ChatResult& result);
+  // Samples the next token of every slice that has logits.
+  void deliver(std::span<const float> logits);
+  std::unique_ptr<Generation> take(std::size_t index);  // out of running_
+  // Gives the blocks back and counts, then tells the caller.
+  void finish(std::unique_ptr<Generation> generation, FinishReason reason);
 
   const Model* model_;
   const Tokenizer* tokenizer_;
@@ -57,6 +60,7 @@ class Scheduler {
   std::unique_ptr<Generation> next_;  // admitted to the thread, waiting for cache blocks
   std::vector<SequenceSlice> slices_;
   std::vector<std::size_t> slice_owner_;  // index into running_
+  std::vector<bool> slice_is_prompt_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

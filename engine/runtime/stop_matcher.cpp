@@ -14,10 +14,13 @@ std::string StopMatcher::push(const std::string& text) {
   if (stops_.empty()) return text;
   pending_ += text;
   std::size_t first = std::string::npos;
+  std::size_t end = std::string::npos;
   for (const std::string& stop : stops_) {
     const std::size_t at = pending_.find(stop);
-    if (at >= first) continue;
+    if (at == std::string::npos) continue;
+    if (at + stop.size() > end || (at + stop.size() == end && at > first)) continue;
     first = at;
+    end = at + stop.size();
     matched_ = stop;
   }
   if (first != std::string::npos) {

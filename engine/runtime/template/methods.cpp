@@ -299,14 +299,14 @@ Value make_entries(Execution& run, bool is_namespace, const Arguments& arguments
     }
     entries = (*object)->entries;
   }
-  for (const auto& [name, value] : arguments.named) {
+  for (const std::pair<std::string, Value>& named : arguments.named) {
     if (!run.charge(1 + static_cast<std::int64_t>(entries.size()) / 16)) return {};
     const auto same = std::find_if(entries.begin(), entries.end(),
-                                   [&](const auto& entry) { return entry.first == name; });
+                                   [&](const auto& entry) { return entry.first == named.first; });
     if (same == entries.end()) {
-      entries.emplace_back(name, value);
+      entries.push_back(named);
     } else {
-      same->second = value;
+      same->second = named.second;
     }
   }
   if (!is_namespace) return run.object(std::move(entries));
