@@ -65,7 +65,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void handle_notification(const Message& message);
   void call_tool(const json& params, ReplyTo reply_to);
   void start(const Tool& tool, json arguments, json progress_token, ReplyTo reply_to);
-  void finish(const std::string& key, const ToolResult& result);
+  void finish(const std::string& key, ToolResult result);
   void listen(const json& params, ReplyTo reply_to);
   void cancel(const std::string& key);
 
@@ -85,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
 };
 
 void Session::receive(std::string_view text) {
+  if (closed_) return;
   if (static_cast<std::int64_t>(text.size()) > shared_->limits.message_bytes_max) {
     return receive_oversize(text);
   }
@@ -124,6 +125,7 @@ void Session::receive_batch(std::vector<Message> messages) {
 }
 
 void Session::handle(Message message, const std::shared_ptr<Batch>& batch) {
+  if (closed_) return;  // the answer to an earlier message of a batch can end the connection
   switch (message.kind) {
     case MessageKind::kResponse:
       return;  // the server asks nothing, so nothing is awaited
@@ -216,10 +218,11 @@ void Session::call_tool(const json& params, ReplyTo reply_to) {
 void Session::start(const Tool& tool, json arguments, json progress_token, ReplyTo reply_to) {
   const std::string key = serialise(reply_to.id);
   RunningCall::Owner owner;
-  owner.finish = [weak = weak_from_this(), key](const ToolResult& result) {
-    if (const auto session = weak.lock()) session->finish(key, result);
+  owner.finish = [weak = weak_from_this(), key](ToolResult result) {
+    if (const auto session = weak.lock()) session->finish(key, std::move(result));
   };
-  owner.notify = [weak = weak_from_this()](json params) {
+  owner.notify = [weak = weak_from_this(), revision = reply_to.revision](json params) {
+    if (revision < Revision::k2025_03_26) params.erase("message");
     if (const auto session = weak.lock()) {
       session->send(make_notification(kProgress, std::move(params)));
     }
@@ -233,20 +236,20 @@ void Session::start(const Tool& tool, json arguments, json progress_token, Reply
   tool.handler(call);
 }
 
-void Session::finish(const std::string& key, const ToolResult& result) {
+void Session::finish(const std::string& key, ToolResult result) {
   auto node = in_flight_.extract(key);
   ENGRAMD_ASSERT(!node.empty());  // cancelling and closing end the call before they forget it
   const auto& [reply_to, call, tool, started] = node.mapped();
-  ToolResult checked = result;
   if (!result.is_error && !tool->output.empty()) {
     const Result<json> conforming = validate(tool->output, result.structured);
     if (!conforming.has_value()) {
-      checked = ToolResult::error(tool->name + " produced a result that breaks its own schema: " +
-                                  conforming.error().message + "; this is a bug in engramd");
+      result = ToolResult::error(tool->name + " produced a result that breaks its own schema: " +
+                                 conforming.error().message + "; this is a bug in engramd");
     }
   }
-  observe_finish(*tool, checked.is_error ? "error" : "ok", started);
-  reply(reply_to, Outcome::success(dress(reply_to, tool_result(checked, reply_to.revision))));
+  observe_finish(*tool, result.is_error ? "error" : "ok", started);
+  reply(reply_to,
+        Outcome::success(dress(reply_to, tool_result(std::move(result), reply_to.revision))));
 }
 
 // 2026-07-28 basic/patterns/subscriptions. Lists never change and no resource announces updates, so

@@ -226,13 +226,13 @@ json server_capabilities(Revision revision) {
   return capabilities;
 }
 
-json tool_result(const ToolResult& result, Revision revision) {
+json tool_result(ToolResult result, Revision revision) {
   const bool has_structure = !result.is_error && !result.structured.is_null();
   std::string text = result.text.empty() && has_structure ? serialise(result.structured)
                                                           : sanitise_text(result.text);
   json reply = {{"content", json::array({{{"type", "text"}, {"text", std::move(text)}}})}};
   if (has_structure && revision >= Revision::k2025_06_18) {
-    reply["structuredContent"] = result.structured;
+    reply["structuredContent"] = std::move(result.structured);
   }
   if (result.is_error) reply["isError"] = true;
   return reply;

@@ -26,6 +26,6 @@ json server_info(const Registry& registry, Revision revision);
 json server_capabilities(Revision revision);
 
 // The `content`, `structuredContent` and `isError` of a tools/call result.
-json tool_result(const ToolResult& result, Revision revision);
+json tool_result(ToolResult result, Revision revision);
 
 }  // namespace engramd::mcp

@@ -61,7 +61,7 @@ struct ToolAnnotations {
 struct Tool {
   std::string name = {};    // [A-Za-z0-9_-]{1,40}
   std::string description;  // key words first; static text
-  ToolAnnotations annotations;
+  ToolAnnotations annotations = {};
   std::vector<Field> input = {};
   std::vector<Field> output = {};
   std::function<void(std::shared_ptr<ToolCall>)> handler = {};

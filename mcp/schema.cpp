@@ -171,8 +171,23 @@ Checked check(const Field& field, json& value, const std::string& path) {
   ENGRAMD_ASSERT(false);
 }
 
+// Before anything is called missing, because a misspelt name is both.
+Checked check_names(const std::vector<Field>& fields, const json& value, const std::string& path) {
+  std::vector<std::string> known;
+  for (const Field& field : fields) known.push_back(field.name);
+  for (const auto& [name, unused] : value.items()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return invalid_argument((path.empty() ? "arguments" : path) + ": unknown name " + quote(name) +
+                            suggest(name, known) + (known.empty() ? ", expected none" : ""));
+  }
+  return {};
+}
+
 Checked check_object(const std::vector<Field>& fields, bool open, json& value,
                      const std::string& path) {
+  if (!open) {
+    if (auto error = check_names(fields, value, path)) return error;
+  }
   const std::string prefix = path.empty() ? path : path + '.';
   for (const Field& field : fields) {
     const auto member = value.find(field.name);
@@ -184,14 +199,6 @@ Checked check_object(const std::vector<Field>& fields, bool open, json& value,
     } else if (!field.default_value.is_null()) {
       value[field.name] = field.default_value;
     }
-  }
-  if (open) return {};
-  std::vector<std::string> known;
-  for (const Field& field : fields) known.push_back(field.name);
-  for (const auto& [name, unused] : value.items()) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return invalid_argument((path.empty() ? "arguments" : path) + ": unknown name " + quote(name) +
-                            suggest(name, known) + (known.empty() ? ", expected none" : ""));
   }
   return {};
 }
