@@ -104,7 +104,7 @@ struct MixtureOfExperts {
 // One layer's table, resident: row codes and their scales.
 struct EngramTable {
   TensorView weight;  // [n_rows, head_dim], f8 e4m3
-  TensorView scale;   // [n_rows, head_dim / 32], f8 e8m0
+  TensorView scale;   // [n_rows, head_dim / 32 rounded up], f8 e8m0
 };
 
 struct EngramGate {

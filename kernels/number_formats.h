@@ -79,6 +79,8 @@ inline std::uint8_t encode_e4m3(float value) {
   return sign | static_cast<std::uint8_t>((rounded - 0x3C000000U) >> 20);
 }
 
+inline constexpr int kScaleBlock = 32;  // columns under one e8m0 scale (OCP microscaling)
+
 // 2^(code - 127); 255 is NaN.
 inline float decode_e8m0(std::uint8_t code) {
   if (code == 255) return std::bit_cast<float>(0x7FC00000U);

@@ -23,8 +23,6 @@ enum class RowCodec {
 };
 const char* name_of(RowCodec codec);
 
-inline constexpr int kScaleBlock = 32;  // columns under one e8m0 scale
-
 std::int64_t row_bytes(RowCodec codec, int n_columns);
 
 // row: row_bytes(codec, n) bytes, codes first then scales. values: [n].
@@ -45,5 +43,6 @@ using kernels::decode_f16;
 using kernels::encode_bf16;
 using kernels::encode_e4m3;
 using kernels::encode_f16;
+using kernels::kScaleBlock;
 
 }  // namespace engramd::engine

@@ -35,7 +35,6 @@ void CpuBackend::engram_gather(const EngramTable& table, const std::int64_t* row
                                std::int64_t n_tokens, int n_columns, float* out) {
   const std::int64_t width = table.weight.shape[1];
   const std::int64_t n_scales = table.scale.shape[1];
-  const std::int64_t block = width / n_scales;
   const auto* codes = table.weight.as<std::uint8_t>();
   const auto* scales = table.scale.as<std::uint8_t>();
   const std::array<float, 256>& values = e4m3_values();
@@ -46,7 +45,8 @@ void CpuBackend::engram_gather(const EngramTable& table, const std::int64_t* row
       const std::uint8_t* code = codes + row * width;
       for (std::int64_t s = 0; s < n_scales; ++s) {
         const float scale = decode_e8m0(scales[row * n_scales + s]);
-        for (std::int64_t i = 0; i < block; ++i) *target++ = values[*code++] * scale;
+        const std::int64_t n = std::min<std::int64_t>(kScaleBlock, width - s * kScaleBlock);
+        for (std::int64_t i = 0; i < n; ++i) *target++ = values[*code++] * scale;
       }
     }
   });

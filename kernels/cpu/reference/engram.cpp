@@ -67,13 +67,12 @@ void ReferenceBackend::engram_gather(const EngramTable& table, const std::int64_
                                      std::int64_t n_tokens, int n_columns, float* out) {
   const std::int64_t width = table.weight.shape[1];
   const std::int64_t n_scales = table.scale.shape[1];
-  const std::int64_t block = width / n_scales;
   const auto* codes = table.weight.as<std::uint8_t>();
   const auto* scales = table.scale.as<std::uint8_t>();
   for (std::int64_t i = 0; i < n_tokens * n_columns; ++i) {
     for (std::int64_t c = 0; c < width; ++c) {
       *out++ = decode_e4m3(codes[rows[i] * width + c]) *
-               decode_e8m0(scales[rows[i] * n_scales + c / block]);
+               decode_e8m0(scales[rows[i] * n_scales + c / kScaleBlock]);
     }
   }
 }
