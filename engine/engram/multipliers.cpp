@@ -9,7 +9,7 @@
 namespace engramd::engine {
 namespace {
 
-__extension__ using uint128 = unsigned __int128;
+__extension__ using Uint128 = unsigned __int128;
 
 // numpy/random/bit_generator.pyx, SeedSequence.
 class EntropyHash {
@@ -33,8 +33,8 @@ std::uint32_t mix_words(std::uint32_t x, std::uint32_t y) {
 }
 
 // pcg64.h: PCG_DEFAULT_MULTIPLIER_128.
-constexpr uint128 kPcgMultiplier =
-    (static_cast<uint128>(2549297995355413924u) << 64) + 4865540595714422341u;
+constexpr Uint128 kPcgMultiplier =
+    (static_cast<Uint128>(2549297995355413924u) << 64) + 4865540595714422341u;
 
 // Half of the largest factor that keeps (V' - 1) * (2 half - 1) below 2^63.
 std::uint64_t half_range(std::int64_t hashed_vocab_size) {
@@ -65,9 +65,9 @@ std::array<std::uint64_t, 4> numpy_seed_sequence(std::uint64_t seed) {
 
 NumpyGenerator::NumpyGenerator(std::uint64_t seed) {
   const std::array<std::uint64_t, 4> words = numpy_seed_sequence(seed);
-  increment_ = ((static_cast<uint128>(words[2]) << 64 | words[3]) << 1) | 1;
+  increment_ = ((static_cast<Uint128>(words[2]) << 64 | words[3]) << 1) | 1;
   state_ = increment_;  // one step from state 0
-  state_ += static_cast<uint128>(words[0]) << 64 | words[1];
+  state_ += static_cast<Uint128>(words[0]) << 64 | words[1];
   state_ = state_ * kPcgMultiplier + increment_;
 }
 
@@ -106,9 +106,9 @@ std::int64_t NumpyGenerator::integer_below(std::uint64_t bound) {
     return static_cast<std::int64_t>(product >> 32);
   }
   const std::uint64_t threshold = (std::uint64_t{0} - bound) % bound;
-  uint128 product = static_cast<uint128>(next64()) * bound;
+  Uint128 product = static_cast<Uint128>(next64()) * bound;
   while (static_cast<std::uint64_t>(product) < threshold) {
-    product = static_cast<uint128>(next64()) * bound;
+    product = static_cast<Uint128>(next64()) * bound;
   }
   return static_cast<std::int64_t>(product >> 64);
 }

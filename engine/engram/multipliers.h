@@ -22,9 +22,9 @@ class NumpyGenerator {  // numpy.random.default_rng(seed)
   std::int64_t integer_below(std::uint64_t bound);  // integers(0, bound, dtype=int64)
 
  private:
-  __extension__ using uint128 = unsigned __int128;
-  uint128 state_ = 0;
-  uint128 increment_ = 0;
+  __extension__ using Uint128 = unsigned __int128;
+  Uint128 state_ = 0;
+  Uint128 increment_ = 0;
   std::optional<std::uint32_t> kept_half_;
 };
 

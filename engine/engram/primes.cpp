@@ -9,16 +9,16 @@
 namespace engramd::engine {
 namespace {
 
-__extension__ using uint128 = unsigned __int128;
+__extension__ using Uint128 = unsigned __int128;
 
 constexpr std::int64_t kBaseMax = std::int64_t{1} << 40;
-constexpr std::int64_t kPrimesMax = 16384;  // the largest public layout has 48
+constexpr std::int64_t kPrimesMax = 4096;  // the largest public layout has 48
 
 // These bases decide every n below 3.3e24 (Sorenson and Webster, 2015).
 constexpr std::array<std::uint64_t, 12> kWitnesses{2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
 
 std::uint64_t multiply_modulo(std::uint64_t a, std::uint64_t b, std::uint64_t n) {
-  return static_cast<std::uint64_t>(static_cast<uint128>(a) * b % n);
+  return static_cast<std::uint64_t>(static_cast<Uint128>(a) * b % n);
 }
 
 std::uint64_t power_modulo(std::uint64_t base, std::uint64_t exponent, std::uint64_t n) {
