@@ -264,7 +264,8 @@ void Session::listen(const json& params, ReplyTo reply_to) {
                                             "connection; cancel one first"));
   }
   const json meta = {{kMetaSubscriptionId, reply_to.id}};
-  in_flight_[serialise(reply_to.id)] = {std::move(reply_to), {}, nullptr, shared_->now()};
+  const std::string key = serialise(reply_to.id);  // before reply_to moves
+  in_flight_[key] = {std::move(reply_to), {}, nullptr, shared_->now()};
   send(make_notification(kSubscriptionsAcknowledged,
                          {{kMeta, meta}, {"notifications", json::object()}}));
 }

@@ -129,7 +129,8 @@ TEST(Progress, NeedsATokenAndIncreases) {
   peer.running[1]->progress(1, 4, "one\x1B[31m");
   EXPECT_EQ(peer.take(), std::vector<json>{json::parse(
                              R"({"jsonrpc":"2.0","method":"notifications/progress","params":{
-                                 "progressToken":7,"progress":1.0,"total":4.0,"message":"one"}})")});
+                                 "progressToken":7,"progress":1.0,"total":4.0,
+           "message":"one"}})")});
   peer.now += std::chrono::seconds(1);
   peer.running[1]->progress(1, 4, "the same");
   peer.running[1]->progress(0.5, 4, "less");
@@ -207,7 +208,8 @@ TEST(Batches, HaveALimitAndNoHandshakeOrModernRequests) {
   const std::string ping = kPing;
   EXPECT_EQ(peer.ask("[" + ping + "," + ping + "," + ping + "]")["error"]["code"], -32600);
   const json replies = peer.ask(
-      R"([{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}},)" +
+      R"([{"jsonrpc":"2.0","id":1,"method":"initialize",
+           "params":{"protocolVersion":"2025-11-25"}},)" +
       modern(R"({"jsonrpc":"2.0","id":2,"method":"tools/list"})") + "]");
   ASSERT_EQ(replies.size(), 2u);
   for (const json& reply : replies) EXPECT_EQ(reply["error"]["code"], -32600);

@@ -32,7 +32,8 @@ TEST(LegacySession, AnswersByTheRules) {
        R"({"jsonrpc":"2.0","id":1,"method":"initialize","params":{}})",
        R"({"id":1,"error":{"code":-32602}})"},
       {"a second initialize negotiates again",
-       R"({"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"initialize",
+           "params":{"protocolVersion":"2025-11-25"}})",
        R"({"id":1,"result":{"protocolVersion":"2025-11-25"}})"},
       {"unknown method", R"({"jsonrpc":"2.0","id":1,"method":"tasks/list"})",
        R"({"id":1,"error":{"code":-32601}})"},
@@ -61,7 +62,8 @@ TEST(LegacySession, AnswersByTheRules) {
        R"({"result":{"resourceTemplates":[]}})"},
       {"resource",
        R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"test://note"}})",
-       R"({"result":{"contents":[{"uri":"test://note","mimeType":"text/plain","text":"all is well"}]}})"},
+       R"({"result":{"contents":[{"uri":"test://note","mimeType":"text/plain",
+           "text":"all is well"}]}})"},
       {"unknown resource",
        R"({"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"test://x"}})",
        R"({"error":{"code":-32002,"data":{"uri":"test://x"}}})"},
@@ -75,7 +77,8 @@ TEST(LegacySession, AnswersByTheRules) {
            "arguments":[{"name":"name","description":"who","required":true},
                         {"name":"tone","description":"how","required":false}]}]}})"},
       {"prompt",
-       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"Ada"}}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet",
+           "arguments":{"name":"Ada"}}})",
        R"({"result":{"description":"Greets somebody.","messages":[
            {"role":"user","content":{"type":"text","text":"Hello, Ada!"}}]}})"},
       {"unknown prompt", R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}})",
@@ -84,13 +87,16 @@ TEST(LegacySession, AnswersByTheRules) {
        R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet"}})",
        R"({"error":{"code":-32602,"message":"missing argument \"name\""}})"},
       {"prompt argument that is no string",
-       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet","arguments":{"name":1}}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet",
+           "arguments":{"name":1}}})",
        R"({"error":{"code":-32602}})"},
       {"unknown prompt argument",
-       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet","arguments":{"nam":"x"}}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet",
+           "arguments":{"nam":"x"}}})",
        R"({"error":{"code":-32602}})"},
       {"prompt that refuses its argument",
-       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet","arguments":{"name":"nobody"}}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"greet",
+           "arguments":{"name":"nobody"}}})",
        R"({"error":{"code":-32602,"message":"name: expected a person"}})"},
       {"completion",
        R"({"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{
@@ -109,8 +115,10 @@ TEST(LegacySession, AnswersByTheRules) {
            "ref":{"type":"ref/prompt","name":"greet"}}})",
        R"({"error":{"code":-32602}})"},
       {"tool",
-       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a","times":2}}})",
-       R"({"id":1,"result":{"content":[{"type":"text","text":"echo: aa"}],"structuredContent":{"text":"aa"}}})"},
+       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo",
+           "arguments":{"text":"a","times":2}}})",
+       R"({"id":1,"result":{"content":[{"type":"text","text":"echo: aa"}],
+           "structuredContent":{"text":"aa"}}})"},
       {"unknown tool", R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ecco"}})",
        R"({"error":{"code":-32602,
            "message":"unknown tool \"ecco\" (did you mean \"echo\"?); see tools/list"}})"},
@@ -124,7 +132,8 @@ TEST(LegacySession, AnswersByTheRules) {
            "arguments":{"text":"a"},"_meta":{"progressToken":1.5}}})",
        R"({"error":{"code":-32602}})"},
       {"bad argument values are for the model to mend",
-       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a","times":4}}})",
+       R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo",
+           "arguments":{"text":"a","times":4}}})",
        R"({"id":1,"result":{"isError":true,"content":[{"type":"text","text":
            "invalid arguments for echo: times: expected an integer >= 1 and <= 3, got 4"}]}})"},
       {"a tool that breaks its schema is an error",
@@ -159,7 +168,8 @@ TEST(LegacySession, ShowsARevisionOnlyTheFieldsItKnows) {
                  kLegacy[age] + "\"}}");
     const json list = peer.ask(R"({"jsonrpc":"2.0","id":2,"method":"tools/list"})");
     const json call = peer.ask(
-        R"({"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"}}})");
+        R"({"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo",
+           "arguments":{"text":"a"}}})");
     const json& tool = list["result"]["tools"][0];
     EXPECT_EQ(hello["result"]["capabilities"].contains("completions"), age >= 1);
     EXPECT_EQ(tool.contains("annotations"), age >= 1);

@@ -55,7 +55,8 @@ TEST(ToJsonSchema, StatesEveryRuleOfTheTable) {
     "type": "object", "additionalProperties": false, "required": ["text"],
     "properties": {
       "text": {"type": "string", "description": "a text", "maxLength": 5},
-      "mode": {"type": "string", "description": "a mode", "default": "fast", "enum": ["fast", "slow"]},
+      "mode": {"type": "string", "description": "a mode", "default": "fast", "enum": ["fast",
+           "slow"]},
       "count": {"type": "integer", "description": "a count", "minimum": 1, "maximum": 9},
       "share": {"type": "number", "description": "a share", "minimum": 0.5},
       "on": {"type": "boolean", "description": "a switch", "default": true},
@@ -80,7 +81,8 @@ TEST(Validate, FillsInDefaultsAndNormalisesIntegers) {
                                        "matrix":[[1,2.5],[]],"bias":{"7":-1},"ids":[0,2]})"));
   ASSERT_TRUE(checked.has_value()) << checked.error().message;
   EXPECT_EQ(*checked, json::parse(R"({"text":"\u4f60\u597d","mode":"fast","count":5,"on":true,
-    "messages":[{"role":"user","weight":1.5}],"matrix":[[1,2.5],[]],"bias":{"7":-1},"ids":[0,2]})"));
+    "messages":[{"role":"user","weight":1.5}],"matrix":[[1,2.5],[]],"bias":{"7":-1},
+           "ids":[0,2]})"));
   EXPECT_TRUE((*checked)["count"].is_number_integer());
 }
 
