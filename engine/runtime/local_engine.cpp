@@ -43,6 +43,27 @@ Result<std::int64_t> plan_cache(const Model& model, kernels::DType dtype,
   return std::min(wanted, affordable);
 }
 
+// A tokenizer that does not belong to the table would hash every N-gram to a valid but wrong row.
+Result<void> check_tokenizer(const Model& model, const Tokenizer& tokenizer,
+                             const std::string& folder) {
+  if (tokenizer.vocab_size() > model.config.vocab_size) {
+    return invalid_argument(
+        folder + ": tokenizer.json has ids up to " + std::to_string(tokenizer.vocab_size() - 1) +
+        ", config.json a vocab_size of " + std::to_string(model.config.vocab_size));
+  }
+  if (model.layout.layers.empty()) return {};
+  const TokenMap built = build_token_map(tokenizer);
+  for (std::size_t id = 0; id < built.classes.size(); ++id) {
+    if (built.classes[id] == model.token_map.classes[id]) continue;
+    return invalid_argument(
+        folder + ": tokenizer.json does not belong to this Engram table: token " +
+        std::to_string(id) + " compresses to " + std::to_string(built.classes[id]) +
+        ", model.engram.token_map has " + std::to_string(model.token_map.classes[id]) +
+        "; use the tokenizer.json that came with the model");
+  }
+  return {};
+}
+
 class ModelRowFacts final : public RowFacts {
  public:
   explicit ModelRowFacts(const Model& model) {
@@ -143,12 +164,8 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (model.has_error()) return model.error();
   auto tokenizer = Tokenizer::from_file(options.model_folder + "/tokenizer.json");
   if (tokenizer.has_error()) return tokenizer.error();
-  if (tokenizer->vocab_size() > (*model)->config.vocab_size) {
-    return invalid_argument(options.model_folder + ": tokenizer.json has ids up to " +
-                            std::to_string(tokenizer->vocab_size() - 1) +
-                            ", config.json a vocab_size of " +
-                            std::to_string((*model)->config.vocab_size));
-  }
+  const auto belongs = check_tokenizer(**model, *tokenizer, options.model_folder);
+  if (belongs.has_error()) return belongs.error();
   auto prompts = PromptEncoder::open(options.model_folder, (*model)->config);
   if (prompts.has_error()) return prompts.error();
   auto backend = open_backend(options);

@@ -83,7 +83,7 @@ void ReferenceBackend::engram_update(const EngramGate& gate, float* key, const f
                                      const EngramGateTrace& trace) {
   const int n = gate.n_streams;
   const int width = gate.hidden_size;
-  const auto update_width = static_cast<std::size_t>(n * width);
+  const std::size_t update_width = static_cast<std::size_t>(n) * static_cast<std::size_t>(width);
   std::vector<float> updates(slots.size() * update_width);  // u, then u + silu(y)
   std::vector<float> z(update_width);
   for (std::size_t t = 0; t < slots.size(); ++t) {

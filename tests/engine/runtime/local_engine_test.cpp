@@ -2,10 +2,9 @@
 // refused; every golden answer and hit rate; gate inspection against its golden numbers.
 #include "engine/runtime/local_engine.h"
 
-#include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <future>
-#include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -237,6 +236,27 @@ TEST(LocalEngineTest, ChoosesBackendsAndExperts) {
   LocalEngineOptions missing = bundled();
   missing.model_folder = "/nowhere";
   EXPECT_EQ(LocalEngine::open(missing).error().kind, ErrorKind::kNotFound);
+}
+
+TEST(LocalEngineTest, RefusesATokenizerThatDoesNotBelongToTheTable) {
+  namespace fs = std::filesystem;
+  const fs::path source = bundled().model_folder;
+  const fs::path folder = fs::path(::testing::TempDir()) / "engramd_foreign_tokenizer";
+  fs::remove_all(folder);
+  fs::create_directory(folder);
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer_config.json"}) {
+    fs::copy_file(source / name, folder / name);
+  }
+  std::ifstream in(source / "tokenizer.json");
+  auto tokenizer = nlohmann::json::parse(in);
+  auto& vocab = tokenizer.at("model").at("vocab");
+  std::swap(vocab.at("A"), vocab.at("b"));
+  std::ofstream(folder / "tokenizer.json") << tokenizer.dump();
+  LocalEngineOptions options = bundled();
+  options.model_folder = folder;
+  EXPECT_THAT(LocalEngine::open(options).error().message,
+              ::testing::HasSubstr("does not belong to this Engram table"));
+  fs::remove_all(folder);
 }
 
 TEST(LocalEngineTest, Bfloat16ArithmeticStillKnowsTheCapital) {
