@@ -22,10 +22,10 @@ struct JsonValue {
   using Array = std::vector<JsonValue>;
   using Object = std::vector<JsonMember>;  // in the order of the text; names are unique
   // uint64_t: written without sign; int64_t: with one; double: with a fraction or exponent, or
-  // beyond 64 bits.
+  // beyond 64 bits. Starts as null; an initializer here would need JsonMember complete (clang).
   std::variant<std::nullptr_t, bool, std::uint64_t, std::int64_t, double, std::string, Array,
                Object>
-      data = nullptr;
+      data;
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   template <class T>
