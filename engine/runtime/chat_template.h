@@ -17,10 +17,17 @@
 namespace engramd::engine {
 
 // The data a template sees; JSON's types, object keys in the order given.
+struct TemplateEntry;
 struct TemplateValue {
   using List = std::vector<TemplateValue>;
-  using Object = std::vector<std::pair<std::string, TemplateValue>>;
+  using Object = std::vector<TemplateEntry>;
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object> value;
+};
+struct TemplateEntry {  // not a std::pair: clang wants its members complete where Object is named
+  TemplateEntry(std::string key, TemplateValue item)
+      : first(std::move(key)), second(std::move(item)) {}
+  std::string first;
+  TemplateValue second;
 };
 
 struct TemplateBudget {

@@ -5,71 +5,100 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 
 namespace engramd::engine {
 namespace {
 
-// Loops run over whole blocks of constant length so that the compiler vectorises them without
-// leave to reorder floating-point operations. 64 floats are four cache lines.
-constexpr std::size_t kBlock = 64;
-constexpr std::size_t kLanes = 16;
-static_assert(kBlock % kLanes == 0);
+// Four floats, the widest vector of every x86-64 and AArch64; written out because compilers do not
+// vectorise such loops without leave to reorder floating-point operations.
+using Float4 = float __attribute__((vector_size(16)));
+using Bits4 = std::uint32_t __attribute__((vector_size(16)));
+constexpr std::size_t kLanes = 4;
+constexpr std::size_t kBlock = 64;  // floats whose maximum is kept; four cache lines
+static_assert(kBlock % (4 * kLanes) == 0);
 constexpr float kPadding = -std::numeric_limits<float>::infinity();
+
+Float4 load4(const float* x) {
+  Float4 value;
+  std::memcpy(&value, x, sizeof(value));
+  return value;
+}
+void store4(float* x, Float4 value) {
+  std::memcpy(x, &value, sizeof(value));
+}
+Float4 broadcast(float x) {
+  return Float4{x, x, x, x};
+}
 
 constexpr int kTopLogprobsMax = 20;   // OpenAI's chat completions reference
 constexpr double kBiasMax = 100;      // OpenAI's chat completions reference
 constexpr std::size_t kNucleus = 64;  // first guess of a top-p nucleus; grows by kNucleusGrowth
 constexpr std::size_t kNucleusGrowth = 8;
 
+Float4 to_finite(Float4 x) {
+  const Float4 lowest = broadcast(-FLT_MAX), greatest = broadcast(FLT_MAX);
+  const Float4 at_least = x > lowest ? x : lowest;  // also for NaN
+  return at_least < greatest ? at_least : greatest;
+}
 float to_finite(float x) {
-  const float at_least = x > -FLT_MAX ? x : -FLT_MAX;  // also for NaN
-  return at_least < FLT_MAX ? at_least : FLT_MAX;
+  return to_finite(broadcast(x))[0];
 }
 
-// e^x for x <= 0 without branches or calls, so that loops over it vectorise; relative error below
-// 3e-7, 0 below -87. Range reduction by Cody and Waite, polynomial of Cephes' expf.
-float exp_nonpositive(float x) {
+// e^x for x <= 0; relative error below 3e-7, 0 below -87. Range reduction by Cody and Waite,
+// polynomial of Cephes' expf.
+Float4 exp_nonpositive(Float4 x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-  const float clamped = x > -87.0F ? x : -87.0F;
-  const float shifted = clamped * 1.44269504F + kRound;
-  const float n = shifted - kRound;
-  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
+  const Float4 lowest = broadcast(-87.0F);
+  const Float4 clamped = x > lowest ? x : lowest;
+  const Float4 shifted = clamped * 1.44269504F + kRound;
+  const Float4 n = shifted - kRound;
+  const Float4 r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  Float4 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  const float e = p * r * r + r + 1.0F;
-  const auto scale = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) + 127U) << 23U);
-  return x > -87.0F ? e * scale : 0.0F;
+  const Float4 e = p * r * r + r + 1.0F;
+  const auto scale = std::bit_cast<Float4>((std::bit_cast<Bits4>(shifted) + 127U) << 23U);
+  return x > lowest ? e * scale : broadcast(0.0F);
+}
+float exp_nonpositive(float x) {
+  return exp_nonpositive(broadcast(x))[0];
 }
 
 float max_of_block(const float* x) {
-  std::array<float, kLanes> lanes;
-  lanes.fill(kPadding);
-  for (std::size_t i = 0; i < kBlock; i += kLanes) {
-    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+  std::array<Float4, 4> lanes;  // four chains hide the latency of one comparison
+  for (std::size_t j = 0; j < 4; ++j) lanes[j] = load4(x + j * kLanes);
+  for (std::size_t i = 4 * kLanes; i < kBlock; i += 4 * kLanes) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      const Float4 next = load4(x + i + j * kLanes);
+      lanes[j] = next > lanes[j] ? next : lanes[j];
+    }
   }
-  return *std::max_element(lanes.begin(), lanes.end());
+  const Float4 a = lanes[0] > lanes[1] ? lanes[0] : lanes[1];
+  const Float4 b = lanes[2] > lanes[3] ? lanes[2] : lanes[3];
+  const Float4 c = a > b ? a : b;
+  return std::max(std::max(c[0], c[1]), std::max(c[2], c[3]));
 }
 
-// weights[i] = e^((logits[i] - max) * inverse_temperature); returns their sum.
+// weights[i] = e^((logits[i] - max) * inverse_temperature); returns their sum, which adds blocks
+// in double precision.
 double exponentiate(const std::vector<float>& logits, float max, float inverse_temperature,
                     float* weights) {
-  std::array<double, kLanes> sums{};
-  for (std::size_t begin = 0; begin < logits.size(); begin += kLanes) {
-    std::array<float, kLanes> lanes;
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      lanes[j] = exp_nonpositive((logits[begin + j] - max) * inverse_temperature);
-    }
-    for (std::size_t j = 0; j < kLanes; ++j) sums[j] += static_cast<double>(lanes[j]);
-    if (weights != nullptr) std::copy(lanes.begin(), lanes.end(), weights + begin);
-  }
   double sum = 0;
-  for (const double lane : sums) sum += lane;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    Float4 block_sum = broadcast(0.0F);
+    for (std::size_t i = begin; i < begin + kBlock; i += kLanes) {
+      const Float4 weight = exp_nonpositive((load4(&logits[i]) - max) * inverse_temperature);
+      if (weights != nullptr) store4(weights + i, weight);
+      block_sum += weight;
+    }
+    sum += static_cast<double>((block_sum[0] + block_sum[1]) + (block_sum[2] + block_sum[3]));
+  }
   return sum;
 }
 
@@ -185,9 +214,7 @@ void Sampler::load(std::span<const float> logits, Scratch& scratch) const {
   scratch.block_maxima.resize(n_blocks);
   float* const out = scratch.logits.data();
   const std::size_t whole = logits.size() / kBlock * kBlock;
-  for (std::size_t begin = 0; begin < whole; begin += kBlock) {
-    for (std::size_t j = 0; j < kBlock; ++j) out[begin + j] = to_finite(logits[begin + j]);
-  }
+  for (std::size_t i = 0; i < whole; i += kLanes) store4(out + i, to_finite(load4(&logits[i])));
   for (std::size_t i = whole; i < logits.size(); ++i) out[i] = to_finite(logits[i]);
   for (const auto& [token, bias] : options_.logit_bias) out[token] = to_finite(out[token] + bias);
   for (std::size_t b = 0; b < n_blocks; ++b) {
