@@ -111,18 +111,18 @@ class TableCollector {
     if (depth == 2 && event == Event::array_start) return true;
     if (depth == 2 && event == Event::array_end) return leave();
     if (depth == 3 && event == Event::value && value.is_string()) return on_merge_string(value);
-    if (depth == 3 && event == Event::array_start) {
-      n_parts_ = 0;
-      return true;
-    }
+    if (depth == 3 && event == Event::array_start) return true;
     if (depth == 4 && event == Event::value && value.is_string() && n_parts_ < 2) {
       tables_.merge_parts.add(value.get_ref<const std::string&>());
       ++n_parts_;
       return false;
     }
-    if (depth == 3 && event == Event::array_end && n_parts_ == 2) return false;
+    if (depth == 3 && event == Event::array_end && n_parts_ == 2) {
+      n_parts_ = 0;
+      return false;
+    }
     fail("model.merges: expected an array of \"a b\" or [\"a\", \"b\"], entry " +
-         std::to_string(tables_.merge_parts.size() / 2) + " is neither");
+         std::to_string((tables_.merge_parts.size() - n_parts_) / 2) + " is neither");
     return leave();
   }
 
@@ -148,7 +148,7 @@ class TableCollector {
   Section section_ = Section::kOther;
   bool in_model_ = false;
   std::string token_;
-  int n_parts_ = 0;  // of the current merge, if it is an array
+  std::size_t n_parts_ = 0;  // of the current merge, if it is an array
 };
 
 const json& member(const json& object, const char* name) {

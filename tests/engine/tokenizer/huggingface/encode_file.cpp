@@ -5,7 +5,6 @@
 // CHUNKS holds records of an int32 length and as many bytes, IDS gets records of an int32 count and
 // as many int32 ids, both in the machine's byte order. Times are processor time of encode() alone,
 // the best of two passes, in one thread.
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -20,8 +19,6 @@ namespace {
 
 using engramd::engine::TokenId;
 using engramd::engine::Tokenizer;
-
-constexpr int kPasses = 2;
 
 std::string read_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
@@ -42,14 +39,10 @@ std::vector<std::string> read_chunks(const char* path) {
 }
 
 template <class Encode>
-double best_seconds(const std::vector<std::string>& chunks, Encode encode) {
-  double best = 1e9;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const std::clock_t start = std::clock();
-    for (const std::string& chunk : chunks) encode(chunk);
-    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
-  }
-  return best;
+double seconds_of(const std::vector<std::string>& chunks, Encode encode) {
+  const std::clock_t start = std::clock();
+  for (const std::string& chunk : chunks) encode(chunk);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 }  // namespace
@@ -82,9 +75,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "cannot write %s\n", argv[3]);
     return 1;
   }
-  const double seconds = best_seconds(
+  const double seconds = seconds_of(
       chunks, [&](const std::string& chunk) { return tokenizer->encode(chunk).has_value(); });
-  const double seconds_with_offsets = best_seconds(chunks, [&](const std::string& chunk) {
+  const double seconds_with_offsets = seconds_of(chunks, [&](const std::string& chunk) {
     return tokenizer->encode_with_offsets(chunk).has_value();
   });
   std::printf("{\"seconds\": %.6f, \"seconds_with_offsets\": %.6f}\n", seconds,
