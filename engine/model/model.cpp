@@ -1,29 +1,15 @@
 #include "engine/model/model.h"
 
-#include <fstream>
-#include <sstream>
+#include <utility>
 
+#include "engine/checkpoint/regular_file.h"
 #include "engine/model/weight_binding.h"
 
 namespace engramd::engine {
 
 namespace {
 
-Result<std::string> read_text(const std::string& path) {
-  constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public config.json is 100 KB
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return not_found("cannot open " + path + ": expected a model folder with config.json");
-  const std::int64_t bytes = file.tellg();
-  if (bytes < 0 || bytes > kConfigBytesMax) {
-    return limit_exceeded(path + ": expected at most " + std::to_string(kConfigBytesMax) +
-                          " bytes, got " + std::to_string(bytes));
-  }
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  file.seekg(0);
-  file.read(text.data(), bytes);
-  if (!file) return environment_error("cannot read " + path);
-  return text;
-}
+constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public config.json is 100 KB
 
 Result<TokenMap> bind_token_map(const Model& model) {
   const auto view = model.checkpoint.tensor("model.engram.token_map", kernels::DType::kI32,
@@ -42,7 +28,7 @@ std::int32_t Model::pad_class() const {
 Result<std::unique_ptr<const Model>> open_model(const std::string& folder,
                                                 const OpenModelOptions& options) {
   auto model = std::make_unique<Model>();
-  const auto text = read_text(folder + "/config.json");
+  const auto text = read_text_file(folder + "/config.json", kConfigBytesMax);
   if (text.has_error()) return text.error();
   auto config = parse_model_config(*text);
   if (config.has_error()) {

@@ -1,19 +1,25 @@
 #include "engine/runtime/prompt.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "engine/checkpoint/regular_file.h"
+
 namespace engramd::engine {
+
+namespace {
+
+constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public templates have 100 KB
+
+}  // namespace
 
 Result<PromptEncoder> PromptEncoder::open(const std::string& folder, const ModelConfig& config) {
   PromptEncoder encoder;
   encoder.bos_token_id_ = static_cast<TokenId>(config.bos_token_id);
   const std::string path = folder + "/tokenizer_config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return encoder;
-  const std::string json{std::istreambuf_iterator<char>(file), {}};
-  auto parsed = parse_tokenizer_config(json);
+  const auto json = read_text_file(path, kConfigBytesMax);
+  if (json.has_error() && json.error().kind == ErrorKind::kNotFound) return encoder;
+  if (json.has_error()) return json.error();
+  auto parsed = parse_tokenizer_config(*json);
   if (parsed.has_error()) {
     return Error{parsed.error().kind, path + ": " + parsed.error().message};
   }
