@@ -59,8 +59,8 @@ struct ToolAnnotations {
 };
 
 struct Tool {
-  std::string name = {};    // [A-Za-z0-9_-]{1,40}
-  std::string description;  // key words first; static text
+  std::string name = {};         // [A-Za-z0-9_-]{1,40}
+  std::string description = {};  // key words first; static text
   ToolAnnotations annotations = {};
   std::vector<Field> input = {};
   std::vector<Field> output = {};
