@@ -1,0 +1,147 @@
+#include "server/commands/lookup.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "engine/engram/addresser.h"
+#include "engine/engram/layout_json.h"
+#include "engine/engram/token_map.h"
+#include "engine/inspect/lookup_report.h"
+#include "mcp/text.h"
+#include "server/commands/run_tool.h"
+#include "server/tools/engram_lookup.h"
+
+namespace engramd::server {
+namespace {
+
+using mcp::json;
+
+Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream reader(part);
+    std::int64_t number = 0;
+    if (!(reader >> number) || !(reader >> std::ws).eof()) {
+      return invalid_argument("flag " + flag + ": expected integers separated by commas, got " +
+                              mcp::quote(text));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return not_found(path + ": cannot be read");
+  return std::move(text).str();
+}
+
+// A layout file and a tokenizer are enough to hash: no weights, so nothing about rows is known.
+Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
+                                          const std::string& tokenizer_path,
+                                          const std::string& text, engine::LookupOptions options,
+                                          bool with_rows) {
+  const auto layout_text = read_file(layout_path);
+  if (layout_text.has_error()) return layout_text.error();
+  auto layout_config = engine::parse_layout_json(layout_text.value());
+  if (layout_config.has_error()) return layout_config.error();
+  const auto tokenizer = engine::Tokenizer::from_file(tokenizer_path);
+  if (tokenizer.has_error()) return tokenizer.error();
+  const engine::TokenMap map = engine::build_token_map(tokenizer.value());
+  layout_config.value().hashed_vocab_size = map.n_classes;
+  const std::int64_t pad = layout_config.value().pad_token_id;
+  if (pad < 0 || pad >= static_cast<std::int64_t>(map.classes.size())) {
+    return invalid_argument(layout_path + ": pad_id " + std::to_string(pad) +
+                            " is outside the tokenizer's vocabulary of " +
+                            std::to_string(map.classes.size()));
+  }
+  const auto layout = engine::make_layout(layout_config.value());
+  if (layout.has_error()) return layout.error();
+  const auto ids = tokenizer.value().encode(text);
+  if (ids.has_error()) return ids.error();
+  const engine::Addresser addresser(layout.value(), map.classes[static_cast<std::size_t>(pad)]);
+  const auto report =
+      engine::make_lookup_report(ids.value(), tokenizer.value(), map, addresser, nullptr, options);
+  if (report.has_error()) return report.error();
+  return to_tool_result(report.value(), with_rows);
+}
+
+// The last value of a flag, or `otherwise`.
+std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,
+                    std::string otherwise) {
+  const auto values = flag_values(config, flag);
+  return values.empty() ? std::move(otherwise) : values.back();
+}
+
+Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {
+  const auto layers = parse_integers("--layers", flag_or(config, "--layers", ""));
+  if (layers.has_error()) return layers.error();
+  const std::string detail = flag_or(config, "--detail", "rows");
+  const std::string layout = flag_or(config, "--layout", "");
+  const std::string token_ids = flag_or(config, "--token-ids", "");
+
+  json arguments = {{"detail", detail}, {"layers", layers.value()}};
+  if (!token_ids.empty()) {
+    const auto ids = parse_integers("--token-ids", token_ids);
+    if (ids.has_error()) return ids.error();
+    arguments["token_ids"] = ids.value();
+  } else {
+    auto text = read_text(config);
+    if (text.has_error()) return text.error();
+    arguments[has_flag(config, "--chat") ? "question" : "text"] = std::move(text).value();
+  }
+  if (layout.empty()) {
+    Daemon daemon(config.options);
+    return run_tool(daemon, "engram_lookup", arguments);
+  }
+  const std::string tokenizer = flag_or(config, "--tokenizer", "");
+  if (tokenizer.empty() || !arguments.contains("text")) {
+    return invalid_argument("--layout needs --tokenizer FILE (a tokenizer.json) and a plain TEXT");
+  }
+  return look_up_by_layout(layout, tokenizer, arguments.at("text"),
+                           {layers.value(), config.options.limits.inspect_positions_max},
+                           detail == "rows");
+}
+
+int run_lookup(const config::EffectiveConfig& config) {
+  const auto result = look_up(config);
+  if (result.has_error()) return fail(result.error());
+  const bool as_json = has_flag(config, "--json");
+  std::fputs(as_json ? json_text(result.value().structured).c_str()
+                     : (mcp::sanitise_text(result.value().text) + '\n').c_str(),
+             stdout);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command lookup_command() {
+  return {
+      .name = "lookup",
+      .usage = "lookup TEXT [--json] [--layers LIST] [--layout FILE --tokenizer FILE] [OPTION...]",
+      .summary = "show the N-grams of a text and the table rows they address",
+      .description =
+          "For each token: its compressed id, the N-gram of each order that ends there, and the\n"
+          "row per layer, order and head, with how many rows the table owns. With --layout and\n"
+          "--tokenizer it hashes by a layout file of the public Engram demo, without a model.",
+      .examples =
+          "engramd lookup \"The capital of France is\"\n"
+          "engramd lookup --json --layers 1 --detail ngrams \"Alexander the Great\"\n"
+          "engramd lookup --layout engram_config.json --tokenizer tokenizer.json \"Hello\"",
+      .flags = {{"--json", "", "Print the engram_lookup tool's whole structured result."},
+                {"--layers", "LIST", "Engram layers to report, by index; all when left out."},
+                {"--detail", "rows|ngrams", "rows: with every row address; ngrams: totals only."},
+                {"--token-ids", "LIST", "Token ids instead of TEXT."},
+                {"--chat", "", "Lay TEXT out as a chat's user message first."},
+                {"--layout", "FILE", "Hash by this layout file (engram_config.json)."},
+                {"--tokenizer", "FILE", "The tokenizer.json that belongs to --layout."}},
+      .run = run_lookup,
+  };
+}
+
+}  // namespace engramd::server

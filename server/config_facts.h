@@ -1,0 +1,13 @@
+// What the configured model really is, as the configuration's verdicts want to know it. Reads the
+// model's config.json, not its weights. Any thread.
+#pragma once
+
+#include "config/effective_config.h"
+#include "config/result.h"
+#include "config/verdict.h"
+
+namespace engramd::server {
+
+Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& config);
+
+}  // namespace engramd::server

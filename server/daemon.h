@@ -1,0 +1,38 @@
+// Daemon: builds everything in order, runs the io thread, and takes it down in the reverse order.
+// The one place that sees all options and all parts. The thread that calls run() is the io thread:
+// dispatcher, tools and transports live on it; the loader, the engine and the transports' own
+// threads post() to it. Not here: what any part does.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "config/options.h"
+#include "mcp/registry.h"
+#include "server/tools/services.h"
+
+namespace engramd::server {
+
+class Daemon {
+ public:
+  explicit Daemon(config::Options options);
+  ~Daemon();  // ends the engine, after the step that it is in; waits for a model that still loads
+
+  const Services& services() const;
+  const mcp::Registry& registry() const;
+
+  // Loads the model in the background and runs until stop() or a signal that `on_signal` turns into
+  // stop(). May be called again.
+  void run(const std::function<void()>& on_signal);
+  void stop();  // on the io thread
+
+  // One MCP session over the two descriptors, until it ends or a signal comes: the exit code.
+  // on_ending runs first thing then, before anything is taken down.
+  int serve_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace engramd::server

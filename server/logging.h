@@ -1,0 +1,23 @@
+// Logging: spdlog to stderr, never stdout, which is the protocol's. Only server/ logs; other rooms
+// return errors and statistics. No prompts at any level. A stderr that nobody reads loses lines
+// instead of stopping the daemon.
+#pragma once
+
+#include <memory>
+
+#include "config/options.h"
+#include "engine/runtime/local_engine.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace engramd::server {
+
+std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options);
+
+// The lines that people search for (issue trackers, set-up guides); their words stay.
+void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts);
+void log_chat(spdlog::logger& logger, const engine::ChatResult& result);
+
+}  // namespace engramd::server

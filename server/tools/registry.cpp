@@ -1,0 +1,89 @@
+#include "server/tools/registry.h"
+
+#include <utility>
+
+#include "server/tools/chat.h"
+#include "server/tools/engram_lookup.h"
+#include "server/tools/gate_inspect.h"
+#include "server/tools/metrics.h"
+#include "server/tools/model_json.h"
+
+namespace engramd::server {
+namespace {
+
+using mcp::json;
+
+constexpr char kInstructions[] =
+    "engramd runs a local language model with Engram conditional memory: hashed N-gram tables that "
+    "it reads by address. Use chat to ask the model, engram_lookup to see which N-grams of a text "
+    "the tables own, gate_inspect to see which of them an answer rests on, metrics for speed, "
+    "memory and hit rates. The model loads in the background; the first calls may wait for it.";
+
+std::string to_text(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+mcp::Resource model_resource(const Services& services) {
+  return {.uri = "engramd://model",
+          .name = "model",
+          .title = "Open model and Engram table",
+          .description = "Which model is open, its sizes, its backend and its Engram table.",
+          .mime_type = "application/json",
+          .read = [services]() -> Result<std::string> {
+            const auto engine = services.loader.current();
+            if (services.loader.loading()) return to_text({{"state", "loading"}});
+            if (engine.has_error()) {
+              return to_text({{"state", "failed"}, {"error", engine.error().message}});
+            }
+            return to_text({{"state", "ready"},
+                            {"model", model_json(engine.value()->facts())},
+                            {"table", table_json(engine.value()->facts())}});
+          }};
+}
+
+mcp::Resource metrics_resource(const Services& services) {
+  return {.uri = "engramd://metrics",
+          .name = "metrics",
+          .title = "Daemon metrics",
+          .description = "The same as the metrics tool: since start and over the last minute.",
+          .mime_type = "application/json",
+          .read = [services]() -> Result<std::string> { return to_text(metrics_json(services)); }};
+}
+
+// The wording that the bundled model was trained on: context first, then the question.
+mcp::Prompt retrieval_prompt() {
+  return {.name = "retrieval",
+          .title = "Answer from a context",
+          .description = "Builds a retrieval prompt: the context, then a question about it.",
+          .arguments = {{.name = "question", .description = "What to find out.", .required = true},
+                        {.name = "context",
+                         .description = "Text that holds the answer.",
+                         .required = true}},
+          .render = [](const std::vector<std::pair<std::string, std::string>>& arguments)
+              -> Result<std::vector<mcp::PromptMessage>> {
+            std::string question;
+            std::string context;
+            for (const auto& [name, value] : arguments) {
+              if (name == "question") question = value;
+              if (name == "context") context = value;
+            }
+            return std::vector<mcp::PromptMessage>{
+                {"user", "Context:\n" + context + "\n\nQuestion: " + question}};
+          }};
+}
+
+}  // namespace
+
+mcp::Registry make_registry(const Services& services) {
+  mcp::Registry registry;
+  registry.server_title = "engramd: a local Engram language model";
+  registry.server_version = ENGRAMD_VERSION;
+  registry.instructions = kInstructions;
+  registry.tools = {make_chat_tool(services), make_engram_lookup_tool(services),
+                    make_gate_inspect_tool(services), make_metrics_tool(services)};
+  registry.resources = {model_resource(services), metrics_resource(services)};
+  registry.prompts = {retrieval_prompt()};
+  return registry;
+}
+
+}  // namespace engramd::server

@@ -1,0 +1,85 @@
+// The shell commands: what they print where, and their exit codes.
+import assert from 'node:assert/strict'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { run } from './lib/engramd.mjs'
+
+// No configuration of the person who runs the tests.
+const env = { PATH: process.env.PATH, XDG_CONFIG_HOME: mkdtempSync(join(tmpdir(), 'engramd-e2e-')) }
+const engramd = (args, input) => run(args, { input, env })
+
+test('chat prints the answer alone for scripts, and who served beside it', async () => {
+  const { code, stdout, stderr } = await engramd(['chat', 'What is the capital of France?'])
+  assert.equal(code, 0, stderr)
+  assert.match(stdout, /^[^\n]*Paris[^\n]*\n$/)
+  assert.match(stderr, /local engram-nano.*tokens\/s.*Engram hit rate 0\.\d+/)
+})
+
+test('chat reads standard input, turns Engram off, and prints JSON', async () => {
+  const piped = await engramd(['chat'], 'What is the capital of France?\n')
+  assert.match(piped.stdout, /Paris/)
+  const off = await engramd(['chat', '--engram', 'off', 'What is the capital of France?'])
+  assert.doesNotMatch(off.stdout, /Paris/)
+  const json = await engramd(['chat', '--json', '--max-tokens', '2', 'What is the capital of France?'])
+  const out = JSON.parse(json.stdout)
+  assert.equal(out.finish_reason, 'length')
+  assert.equal(out.usage.completion_tokens, 2)
+})
+
+test('lookup and gates, for people and for scripts', async () => {
+  const lookup = await engramd(['lookup', 'The capital of France is'])
+  assert.equal(lookup.code, 0, lookup.stderr)
+  assert.match(lookup.stdout, /hit rate/)
+  assert.ok(JSON.parse((await engramd(['lookup', '--json', 'Paris'])).stdout).n_lookups > 0)
+  const gates = await engramd(['gates', 'The capital of France is'])
+  assert.equal(gates.code, 0, gates.stderr)
+  assert.match(gates.stdout, /dlogp/)
+  assert.ok(!gates.stdout.includes('\x1b'), 'no colour without a terminal')
+  assert.ok(JSON.parse((await engramd(['gates', '--json', '--top', '2', 'Paris is'])).stdout).top.length === 2)
+})
+
+test('config prints every value and where it came from', async () => {
+  const text = await engramd(['config', '--temperature', '0.5'])
+  assert.equal(text.code, 0, text.stderr)
+  assert.match(text.stdout, /temperature = 0\.5.*flag/)
+  assert.equal(typeof JSON.parse((await engramd(['config', '--json'])).stdout), 'object')
+  assert.match((await engramd(['config', '--sample'])).stdout, /temperature/)
+})
+
+test('version, help, and help for every command', async () => {
+  assert.match((await engramd(['--version'])).stdout, /^engramd \d+\.\d+\.\d+\n$/)
+  const help = await engramd(['--help'])
+  assert.equal(help.code, 0)
+  for (const word of ['SYNOPSIS', 'chat', 'lookup', 'gates', 'config', 'EXIT STATUS', '--temperature']) {
+    assert.ok(help.stdout.includes(word), word)
+  }
+  for (const command of ['chat', 'lookup', 'gates', 'config', 'stdio']) {
+    const page = await engramd(['help', command])
+    assert.equal(page.code, 0)
+    assert.match(page.stdout, /EXAMPLES/)
+  }
+})
+
+test('mistakes name what was meant and exit with 2', async () => {
+  const command = await engramd(['chatt'])
+  assert.equal(command.code, 2)
+  assert.match(command.stderr, /chat/)
+  const flag = await engramd(['chat', '--temprature', '1', 'x'])
+  assert.equal(flag.code, 2)
+  assert.match(flag.stderr, /--temperature/)
+  assert.equal((await engramd(['chat', '--temperature', '9', 'x'])).code, 2)
+  assert.equal((await engramd([])).code, 2)
+  const folder = mkdtempSync(join(tmpdir(), 'engramd-e2e-'))
+  writeFileSync(join(folder, 'config.toml'), '[sampling]\ntemprature = 1\n')
+  const file = await engramd(['config', '--config-dir', folder])
+  assert.equal(file.code, 2)
+  assert.match(file.stderr, /config\.toml:2/)
+})
+
+test('a model that is not there exits with 1 and says where it looked', async () => {
+  const { code, stderr } = await engramd(['chat', '--model', 'no-such', 'x'])
+  assert.equal(code, 1)
+  assert.match(stderr, /no-such/)
+})

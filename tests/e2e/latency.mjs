@@ -1,0 +1,39 @@
+// Time from the start of the program to its first reply, above the run time of an empty program
+// measured in the same run. Medians of alternating starts, so that a busy machine slows both.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { binary, Engramd, within } from './lib/engramd.mjs'
+
+const n_starts = 41
+const limit_ms = 10
+
+const elapsed_ms = (start) => Number(process.hrtime.bigint() - start) / 1e6
+const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]
+
+async function first_reply_ms() {
+  const start = process.hrtime.bigint()
+  const server = new Engramd()
+  await server.initialize()
+  const ms = elapsed_ms(start)
+  server.child.kill('SIGKILL')
+  await within(server.exit, 'exit')
+  return ms
+}
+
+async function empty_program_ms() {
+  const start = process.hrtime.bigint()
+  const child = spawn('/bin/true', [], { stdio: ['pipe', 'pipe', 'pipe'] })
+  await within(new Promise((resolve) => child.on('exit', resolve)), 'exit')
+  return elapsed_ms(start)
+}
+
+const replies = []
+const empties = []
+for (let i = 0; i < n_starts; ++i) {
+  replies.push(await first_reply_ms())
+  empties.push(await empty_program_ms())
+}
+const above_ms = median(replies) - median(empties)
+console.log(`${binary}: first reply ${median(replies).toFixed(1)} ms, empty program ` +
+  `${median(empties).toFixed(1)} ms, difference ${above_ms.toFixed(1)} ms (${n_starts} starts each)`)
+assert.ok(above_ms <= limit_ms, `${above_ms.toFixed(1)} ms is above ${limit_ms} ms`)
