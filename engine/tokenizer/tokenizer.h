@@ -33,9 +33,12 @@ class Tokenizer {
   ~Tokenizer();
 
   // Special-token text inside `text` becomes the special id (as Hugging Face does by default);
-  // `parse_special = false` reads it as plain text, for content that users typed.
+  // `parse_special = false` reads it as plain text, for content that users typed: no added token is
+  // recognised then, also not those that the file marks as not special (DeepSeek's "<｜User｜>").
   // Adds no beginning-of-sentence token. Invalid UTF-8 in `text` is an error.
   Result<std::vector<TokenId>> encode(std::string_view text, bool parse_special = true) const;
+  // A token that begins or ends inside a character gets the whole character; white space is never
+  // trimmed. For normalized text these are the offsets that Hugging Face's library gives.
   struct Encoding {
     std::vector<TokenId> ids;
     std::vector<TokenOffset> offsets;  // one per id
