@@ -1,0 +1,100 @@
+#include "server/tools/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/tools/engram_lookup.h"
+#include "server/tools/metrics.h"
+#include "tests/server/tools/test_services.h"
+
+namespace engramd::server {
+namespace {
+
+using mcp::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RegistryTest : public testing::Test {
+ protected:
+  TestServices test_;
+  mcp::Registry registry_ = make_registry(test_.services());
+};
+
+TEST_F(RegistryTest, StrictClientsAcceptEverything) {
+  EXPECT_THAT(mcp::lint_registry(registry_), IsEmpty());
+  std::vector<std::string> names;
+  for (const mcp::Tool& tool : registry_.tools) {
+    names.push_back(tool.name);
+    EXPECT_THAT(mcp::lint_schema(mcp::to_json_schema(tool.input)), IsEmpty()) << tool.name;
+    EXPECT_THAT(mcp::lint_schema(mcp::to_json_schema(tool.output)), IsEmpty()) << tool.name;
+    EXPECT_LE(tool.description.size(), 1024U) << tool.name;  // clients cut longer ones
+  }
+  EXPECT_THAT(names, ElementsAre("chat", "engram_lookup", "gate_inspect", "metrics"));
+}
+
+TEST_F(RegistryTest, MetricsConformWhileLoadingAndAfterAFailure) {
+  const Services services = test_.services();
+  const auto check = [&](const std::string& state) {
+    const json metrics = metrics_json(services);
+    const auto conforms = mcp::validate(metrics_output_fields(), metrics);
+    EXPECT_TRUE(conforms.has_value()) << conforms.error().message;
+    EXPECT_EQ(metrics.at("state"), state);
+    EXPECT_GT(metrics.at("memory").at("process_resident_bytes"), 1'000'000);
+  };
+  check("loading");
+  test_.loader.start();
+  while (test_.loader.loading()) test_.run_posted();
+  check("failed");
+}
+
+TEST_F(RegistryTest, ResourcesAreJsonInEveryState) {
+  for (const mcp::Resource& resource : registry_.resources) {
+    const auto text = resource.read();
+    ASSERT_TRUE(text.has_value());
+    EXPECT_EQ(json::parse(text.value()).at("state"), "loading");
+  }
+}
+
+TEST_F(RegistryTest, TheRetrievalPromptPutsContextFirst) {
+  const auto messages =
+      registry_.prompts.at(0).render({{"question", "Who?"}, {"context", "Somebody."}});
+  ASSERT_TRUE(messages.has_value());
+  EXPECT_EQ(messages.value().at(0).text, "Context:\nSomebody.\n\nQuestion: Who?");
+}
+
+engine::LookupCell cell(int order, std::int64_t row) {
+  engine::LookupCell made;
+  made.order = order;
+  made.row = row;
+  return made;
+}
+
+TEST(EngramLookup, ConformsWithAndWithoutATable) {
+  engine::LookupReport report;
+  engine::LookupPosition position;
+  position.text = "Paris";
+  position.ngrams = {{.order = 2, .text = "in Paris", .classes = {1, 2}, .bypassed = false},
+                     {.order = 3, .text = "", .classes = {}, .bypassed = true}};
+  position.layers = {{.layer_id = 1, .cells = {cell(2, 7), cell(3, 9)}}};
+  report.positions = {position};
+  for (const bool with_table : {false, true}) {
+    if (with_table) {
+      auto& first = report.positions[0].layers[0].cells[0];
+      first.occupied = first.owned = true;
+      first.row_norm = 1.5;
+    }
+    for (const bool with_rows : {false, true}) {
+      const mcp::ToolResult result = to_tool_result(report, with_rows);
+      const auto conforms = mcp::validate(lookup_output_fields(), result.structured);
+      EXPECT_TRUE(conforms.has_value()) << conforms.error().message;
+      EXPECT_EQ(result.structured.at("tokens")[0].contains("layers"), with_rows);
+      EXPECT_THAT(result.text, HasSubstr("2-gram \"in Paris\""));
+      EXPECT_THAT(result.text, HasSubstr("3-gram bypassed"));
+      EXPECT_EQ(result.text.find("owned 1/1") != std::string::npos, with_table);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace engramd::server
