@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include <openssl/evp.h>
 #include <utf8proc.h>
 
 #include "config/assert.h"
 #include "engine/engram/addresser.h"
+#include "engine/engram/sha256.h"
 
 namespace engramd::engine {
 namespace {
@@ -170,23 +170,14 @@ Result<std::vector<std::int32_t>> compress_tokens(const TokenMap& map, std::span
 }
 
 std::string sha256_hex(const TokenMap& map) {
-  std::vector<unsigned char> bytes;
+  std::string bytes;
   bytes.reserve(map.classes.size() * sizeof(std::int32_t));
   for (const std::int32_t value : map.classes) {
     for (int shift = 0; shift < 32; shift += 8) {
-      bytes.push_back(static_cast<unsigned char>(static_cast<std::uint32_t>(value) >> shift));
+      bytes += static_cast<char>(static_cast<std::uint32_t>(value) >> shift);
     }
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int n_bytes = 0;
-  ENGRAMD_ASSERT(
-      EVP_Digest(bytes.data(), bytes.size(), digest.data(), &n_bytes, EVP_sha256(), nullptr) == 1);
-  std::string hex;
-  for (unsigned int i = 0; i < n_bytes; ++i) {
-    hex += "0123456789abcdef"[digest[i] >> 4];
-    hex += "0123456789abcdef"[digest[i] & 15];
-  }
-  return hex;
+  return sha256_hex(bytes);
 }
 
 }  // namespace engramd::engine

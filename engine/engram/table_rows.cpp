@@ -1,0 +1,337 @@
+#include "engine/engram/table_rows.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <sys/mman.h>
+
+#include "engine/engram/crc32c.h"
+
+namespace engramd::engine {
+namespace {
+
+constexpr std::int64_t kChunkPagesMin = 256;  // of one read from the file: 1 MiB
+
+std::int64_t chunk_pages(const TableOpenOptions& options) {
+  return std::max<std::int64_t>(kChunkPagesMin, options.reader.queue_depth);
+}
+
+std::string gigabytes(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+Result<TableMemoryPlan> plan_file_mode(TableMemoryPlan plan, const TableOpenOptions& options) {
+  const std::int64_t limit = options.host_memory_bytes_max;
+  plan.mode = TableMode::kFile;
+  plan.table_bytes = 0;
+  plan.buffer_bytes = chunk_pages(options) * kTablePageBytes;
+  plan.direct_io = options.reader.direct_io || limit > 0;
+  plan.cache_bytes = options.cache_bytes;
+  const std::int64_t least = plan.checksums_bytes + plan.buffer_bytes;
+  if (limit > 0 && least > limit) {
+    return limit_exceeded("engram.host_memory_limit_gb is " + gigabytes(limit) +
+                          ", and reading rows from the file takes " + gigabytes(least) +
+                          " for checksums and buffers: raise the limit to at least that");
+  }
+  if (limit > 0) plan.cache_bytes = std::min(plan.cache_bytes, limit - least);
+  return plan;
+}
+
+}  // namespace
+
+const char* name_of(TableMode mode) {
+  switch (mode) {
+    case TableMode::kResident:
+      return "resident";
+    case TableMode::kMapped:
+      return "mapped";
+    case TableMode::kFile:
+      return "file";
+  }
+  ENGRAMD_ASSERT(false);
+  return "";
+}
+
+Result<TableMemoryPlan> plan_table_memory(const TableHeader& header,
+                                          const TableOpenOptions& options) {
+  TableMemoryPlan plan;
+  plan.table_bytes = header.n_data_pages() * kTablePageBytes;
+  plan.checksums_bytes = header.n_pages() * 4;
+  const std::int64_t in_memory = plan.total_bytes();
+  if (options.cache_levels == 1) {
+    plan.reason = "engram.cache_levels is 1: only hot rows stay in memory";
+    return plan_file_mode(std::move(plan), options);
+  }
+  std::string too_large;
+  if (const std::int64_t limit = options.host_memory_bytes_max; limit > 0 && in_memory > limit) {
+    too_large = "the table takes " + gigabytes(in_memory) +
+                " in memory, engram.host_memory_limit_gb is " + gigabytes(limit);
+  } else if (const std::int64_t available = options.available_memory_bytes;
+             !options.map && available > 0 && in_memory > available) {
+    too_large = "the table takes " + gigabytes(in_memory) + " in memory, " + gigabytes(available) +
+                " are available";
+  }
+  if (too_large.empty()) {
+    plan.mode = options.map ? TableMode::kMapped : TableMode::kResident;
+    plan.reason = options.map ? "engram.table.mmap is true and the table fits"
+                              : "engram.table.mmap is false and the table fits";
+    return plan;
+  }
+  if (options.cache_levels == 2) {
+    return limit_exceeded(too_large +
+                          ", and engram.cache_levels = 2 keeps all rows in memory: set "
+                          "engram.cache_levels = 3 to read rows from the file, or make room");
+  }
+  plan.reason = too_large;
+  return plan_file_mode(std::move(plan), options);
+}
+
+class TableRows::Source final : public RowSource {
+ public:
+  Source(TableRows& table, int layer) : table_(&table), layer_(layer) {}
+  RowFormat format() const override { return table_->header().format; }
+  std::int64_t n_rows() const override {
+    return table_->header().sections[static_cast<std::size_t>(layer_)].n_rows;
+  }
+  RowBytes resident(std::int64_t row) const override { return table_->resident(layer_, row); }
+  Result<void> read(std::span<const std::int64_t> rows, std::uint8_t* images,
+                    std::stop_token stop) override {
+    std::vector<RowKey> keys;
+    keys.reserve(rows.size());
+    for (const std::int64_t row : rows) keys.push_back({layer_, row});
+    return table_->read(keys, images, stop);
+  }
+
+ private:
+  TableRows* table_;
+  int layer_;
+};
+
+Result<std::unique_ptr<TableRows>> TableRows::open(const std::string& path,
+                                                   const TableOpenOptions& options) {
+  auto file = TableFile::open(path);
+  if (!file) return file.error();
+  auto plan = plan_table_memory(file->header(), options);
+  if (!plan) return Error{plan.error().kind, path + ": " + plan.error().message};
+  std::unique_ptr<TableRows> rows(new TableRows(std::move(*file), std::move(*plan), options));
+  if (const auto loaded = rows->load(options); !loaded) return loaded.error();
+  return rows;
+}
+
+TableRows::TableRows(TableFile file, TableMemoryPlan plan, const TableOpenOptions& options)
+    : file_(std::move(file)),
+      plan_(std::move(plan)),
+      buffer_(make_page_buffer(plan_.mode == TableMode::kFile ? chunk_pages(options) : 1)),
+      cache_(plan_.cache_bytes, file_.header().row_bytes()) {
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < header().sections.size(); ++i) {
+    first_flat_row_.push_back(first);
+    first += header().sections[i].n_rows;
+    sources_.push_back(std::make_unique<Source>(*this, static_cast<int>(i)));
+  }
+  for (int order = 2; order <= header().layout.config.max_ngram_size; ++order) {
+    stats_.orders.push_back({.order = order});
+  }
+}
+
+TableRows::~TableRows() {
+  if (mapping_ != nullptr) ::munmap(mapping_, mapping_bytes_);
+}
+
+std::string TableRows::reader_name() const {
+  return reader_ ? reader_->name() : "memory";
+}
+
+Result<void> TableRows::load(const TableOpenOptions& options) {
+  auto checksums = file_.read_checksums();
+  if (!checksums) return checksums.error();
+  checksums_ = std::move(*checksums);
+  if (plan_.mode == TableMode::kMapped) {
+    const std::int64_t available = options.available_memory_bytes;
+    return map_file(options.prefetch && (available == 0 || plan_.total_bytes() <= available));
+  }
+  PageReaderOptions reader_options = options.reader;
+  reader_options.direct_io = plan_.direct_io;
+  auto reader = make_page_reader(file_.path(), file_.descriptor(), reader_options);
+  if (!reader) return reader.error();
+  if (plan_.mode == TableMode::kResident) return load_copy();
+  reader_ = std::move(*reader);
+  plan_.direct_io = reader_->direct_io();
+  return {};
+}
+
+Result<void> TableRows::map_file(bool prefetch) {
+  mapping_bytes_ = static_cast<std::size_t>(header().checksums_offset_bytes);
+  void* mapping = ::mmap(nullptr, mapping_bytes_, PROT_READ, MAP_PRIVATE, file_.descriptor(), 0);
+  if (mapping == MAP_FAILED) return file_failure(file_.path(), "cannot map");
+  mapping_ = mapping;
+  pages_ = static_cast<const std::uint8_t*>(mapping) + header().header_bytes;
+  checked_ = std::vector<std::atomic<std::uint64_t>>((checksums_.size() + 63) / 64);
+  // Advice: a kernel that knows it not only makes the first reads slower.
+  if (prefetch) {
+    ::madvise(mapping, mapping_bytes_, MADV_WILLNEED);
+#ifdef MADV_POPULATE_READ
+    ::madvise(mapping, mapping_bytes_, MADV_POPULATE_READ);
+#endif
+  } else {
+    ::madvise(mapping, mapping_bytes_, MADV_RANDOM);
+  }
+  return {};
+}
+
+Result<void> TableRows::load_copy() {
+  // Owner tags stay in the file, but page numbers count them: their place is never touched, so it
+  // takes no memory.
+  mapping_bytes_ = checksums_.size() * static_cast<std::size_t>(kTablePageBytes);
+  void* memory = ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return file_failure(file_.path(), "cannot reserve memory for the rows");
+  mapping_ = memory;
+  ::madvise(memory, mapping_bytes_, MADV_HUGEPAGE);
+  auto* pages = static_cast<std::uint8_t*>(memory);
+  for (const TableSection& section : header().sections) {
+    std::int64_t page = (section.data_offset_bytes - header().header_bytes) / kTablePageBytes;
+    const std::int64_t end = page + section.n_data_pages;
+    while (page < end) {
+      const std::int64_t n = std::min(kChunkPagesMin, end - page);
+      const auto read = file_.read(header().header_bytes + page * kTablePageBytes,
+                                   n * kTablePageBytes, pages + page * kTablePageBytes);
+      if (!read) return read.error();
+      for (const std::int64_t chunk_end = page + n; page < chunk_end; ++page) {
+        if (crc32c(pages + page * kTablePageBytes, kTablePageBytes) !=
+            checksums_[static_cast<std::size_t>(page)]) {
+          return file_.damaged_page(page);
+        }
+      }
+    }
+  }
+  pages_ = pages;
+  return {};
+}
+
+bool TableRows::is_checked(std::int64_t page) const {
+  const auto word = static_cast<std::size_t>(page / 64);
+  const std::uint64_t bit = std::uint64_t{1} << (page % 64);
+  if ((checked_[word].load(std::memory_order_relaxed) & bit) != 0) return true;
+  if (crc32c(pages_ + page * kTablePageBytes, kTablePageBytes) !=
+      checksums_[static_cast<std::size_t>(page)]) {
+    return false;
+  }
+  checked_[word].fetch_or(bit, std::memory_order_relaxed);  // two threads may both have checked
+  return true;
+}
+
+std::int64_t TableRows::page_of(const RowKey& key) const {
+  const TableSection& section = header().sections[static_cast<std::size_t>(key.layer)];
+  ENGRAMD_ASSERT(key.row >= 0 && key.row < section.n_rows);
+  return (section.data_offset_bytes - header().header_bytes) / kTablePageBytes +
+         key.row / header().rows_per_page;
+}
+
+std::int64_t TableRows::offset_in_page(std::int64_t row) const {
+  return row % header().rows_per_page * header().row_bytes();
+}
+
+std::int64_t TableRows::flat_row(const RowKey& key) const {
+  return first_flat_row_[static_cast<std::size_t>(key.layer)] + key.row;
+}
+
+TableReadStats::Order& TableRows::order_stats(const RowKey& key) {
+  const EngramLayout& layout = header().layout;
+  const std::vector<std::int64_t>& offsets =
+      layout.layers[static_cast<std::size_t>(key.layer)].offsets;
+  const auto column = std::upper_bound(offsets.begin(), offsets.end(), key.row) - offsets.begin();
+  return stats_.orders[static_cast<std::size_t>(layout.order_of(static_cast<int>(column) - 1) - 2)];
+}
+
+RowBytes TableRows::resident(int layer, std::int64_t row) const {
+  if (pages_ == nullptr) return {};
+  const std::int64_t page = page_of({layer, row});
+  if (plan_.mode == TableMode::kMapped && !is_checked(page)) return {};
+  const std::uint8_t* codes = pages_ + page * kTablePageBytes + offset_in_page(row);
+  const RowFormat& format = header().format;
+  return {codes, format.scales_bytes() > 0 ? codes + format.codes_bytes() : nullptr};
+}
+
+Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,
+                             std::stop_token stop) {
+  const auto row_bytes = static_cast<std::size_t>(header().row_bytes());
+  const std::lock_guard lock(mutex_);
+  ++stats_.n_batches;
+  stats_.n_rows += static_cast<std::int64_t>(rows.size());
+  std::vector<Miss> misses;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::int64_t page = page_of(rows[i]);
+    if (pages_ != nullptr) {
+      const RowBytes bytes = resident(rows[i].layer, rows[i].row);
+      if (bytes.codes == nullptr) return file_.damaged_page(page);
+      std::memcpy(images + i * row_bytes, bytes.codes, row_bytes);
+      ++order_stats(rows[i]).resident_hits;
+      continue;
+    }
+    const std::int64_t flat = flat_row(rows[i]);
+    if (const std::uint8_t* image = cache_.find(flat)) {
+      std::memcpy(images + i * row_bytes, image, row_bytes);
+      ++order_stats(rows[i]).cache_hits;
+    } else {
+      misses.push_back({page, flat, i});
+      ++order_stats(rows[i]).file_reads;
+    }
+  }
+  if (misses.empty()) return {};
+  return read_misses(rows, misses, images, stop);
+}
+
+Result<void> TableRows::read_misses(std::span<const RowKey> rows, std::vector<Miss>& misses,
+                                    std::uint8_t* images, std::stop_token stop) {
+  std::sort(misses.begin(), misses.end(),
+            [](const Miss& a, const Miss& b) { return a.row < b.row; });  // pages ascend with rows
+  const auto row_bytes = static_cast<std::size_t>(header().row_bytes());
+  const auto chunk = static_cast<std::size_t>(plan_.buffer_bytes / kTablePageBytes);
+  std::vector<std::int64_t> offsets;  // of the chunk's distinct pages
+  for (std::size_t begin = 0; begin < misses.size();) {
+    offsets.clear();
+    std::size_t end = begin;
+    for (; end < misses.size(); ++end) {
+      const std::int64_t offset = header().header_bytes + misses[end].page * kTablePageBytes;
+      if (!offsets.empty() && offsets.back() == offset) continue;
+      if (offsets.size() == chunk) break;
+      offsets.push_back(offset);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    if (const auto read = reader_->read(offsets, buffer_.get(), stop); !read) return read.error();
+    stats_.read_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    const auto n_pages = static_cast<std::int64_t>(offsets.size());
+    stats_.pages_read += n_pages;
+    stats_.bytes_read += n_pages * kTablePageBytes;
+    stats_.depth_max = std::max(stats_.depth_max, n_pages);
+    const std::uint8_t* page = buffer_.get() - kTablePageBytes;
+    std::int64_t page_number = -1;
+    for (; begin < end; ++begin) {
+      const Miss& miss = misses[begin];
+      if (miss.page != page_number) {
+        page_number = miss.page;
+        page += kTablePageBytes;
+        if (crc32c(page, kTablePageBytes) != checksums_[static_cast<std::size_t>(page_number)]) {
+          return file_.damaged_page(page_number);
+        }
+      }
+      const std::uint8_t* image = page + offset_in_page(rows[miss.wanted].row);
+      std::memcpy(images + miss.wanted * row_bytes, image, row_bytes);
+      cache_.insert(miss.row, image);
+    }
+  }
+  return {};
+}
+
+TableReadStats TableRows::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+}  // namespace engramd::engine

@@ -1,0 +1,136 @@
+// TableRows: the rows of an open row file, all layers, served from memory or from the file as the
+// options and the memory allow. plan_table_memory decides; nothing is opened that would not fit.
+// Modes:
+//   resident  a private copy, every page checked while it is read
+//   mapped    the file's own pages; each is checked when it is touched first
+//   file      batched reads (page_reader) behind a hot-row cache; each page is checked when read
+// Threads: read() from any thread, one at a time inside; a source's resident() from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "config/result.h"
+#include "engine/engram/hot_rows.h"
+#include "engine/engram/page_reader.h"
+#include "engine/engram/row_source.h"
+#include "engine/engram/table_file.h"
+
+namespace engramd::engine {
+
+enum class TableMode { kResident, kMapped, kFile };
+const char* name_of(TableMode mode);  // "resident", "mapped", "file"
+
+struct TableOpenOptions {
+  bool map = true;                          // engram.table.mmap
+  bool prefetch = true;                     // engram.table.prefetch: mapped pages are read at open
+  std::int64_t host_memory_bytes_max = 0;   // engram.host_memory_limit_gb; 0: none
+  std::int64_t available_memory_bytes = 0;  // of the machine, for a private copy; 0: not known
+  int cache_levels = 3;  // engram.cache_levels: 1 never keeps the table in memory, 2 always, 3 both
+  std::int64_t cache_bytes = 64 << 20;  // hot rows in front of the file
+  // direct_io also follows from a memory limit: the page cache would hold rows beyond it.
+  PageReaderOptions reader;
+};
+
+// What opening will take. All bytes count against the limit.
+struct TableMemoryPlan {
+  TableMode mode = TableMode::kMapped;
+  std::int64_t table_bytes = 0;      // rows in memory: 0 for kFile
+  std::int64_t checksums_bytes = 0;  // 4 per page
+  std::int64_t cache_bytes = 0;
+  std::int64_t buffer_bytes = 0;  // read buffers
+  bool direct_io = false;
+  std::string reason;  // why this mode, one clause with its numbers
+  std::int64_t total_bytes() const {
+    return table_bytes + checksums_bytes + cache_bytes + buffer_bytes;
+  }
+};
+// Refused, with both numbers and the remedy: a table that has to be in memory and does not fit, a
+// limit below what reading from the file takes.
+Result<TableMemoryPlan> plan_table_memory(const TableHeader& header,
+                                          const TableOpenOptions& options);
+
+struct TableReadStats {
+  struct Order {
+    int order = 0;
+    std::int64_t cache_hits = 0, resident_hits = 0, file_reads = 0;  // rows
+  };
+  std::vector<Order> orders;  // ascending
+  std::int64_t n_batches = 0, n_rows = 0;
+  std::int64_t pages_read = 0, bytes_read = 0;
+  std::int64_t read_ns = 0;    // spent waiting for the file
+  std::int64_t depth_max = 0;  // most pages in flight
+};
+
+struct RowKey {
+  int layer = 0;  // index into EngramLayout::layers
+  std::int64_t row = 0;
+};
+
+class TableRows {
+ public:
+  static Result<std::unique_ptr<TableRows>> open(const std::string& path,
+                                                 const TableOpenOptions& options);
+  ~TableRows();
+  TableRows(const TableRows&) = delete;
+  TableRows& operator=(const TableRows&) = delete;
+
+  const TableFile& file() const { return file_; }
+  const TableHeader& header() const { return file_.header(); }
+  const TableMemoryPlan& plan() const { return plan_; }
+  std::string reader_name() const;  // "io_uring", "pread", "memory"
+  // As EngramLayout::layers; lives as long as this.
+  RowSource& source(int layer) { return *sources_[static_cast<std::size_t>(layer)]; }
+
+  // Images of rows of any layers in one go: [rows.size(), row_bytes], in the order asked.
+  Result<void> read(std::span<const RowKey> rows, std::uint8_t* images, std::stop_token stop);
+  // Where a row lies; codes == nullptr: not in memory, or its page is damaged (read() says which).
+  RowBytes resident(int layer, std::int64_t row) const;
+
+  TableReadStats stats() const;
+
+ private:
+  class Source;
+  struct Miss {
+    std::int64_t page;   // counted from the header's end
+    std::int64_t row;    // flat over all layers: the cache's key
+    std::size_t wanted;  // index into the request
+  };
+
+  TableRows(TableFile file, TableMemoryPlan plan, const TableOpenOptions& options);
+  Result<void> load(const TableOpenOptions& options);
+  Result<void> load_copy();
+  Result<void> map_file(bool prefetch);
+  bool is_checked(std::int64_t page) const;  // mapped: checks it on first touch
+
+  std::int64_t page_of(const RowKey& key) const;
+  std::int64_t offset_in_page(std::int64_t row) const;
+  std::int64_t flat_row(const RowKey& key) const;
+  TableReadStats::Order& order_stats(const RowKey& key);
+  Result<void> read_misses(std::span<const RowKey> rows, std::vector<Miss>& misses,
+                           std::uint8_t* images, std::stop_token stop);
+
+  TableFile file_;
+  TableMemoryPlan plan_;
+  std::vector<std::uint32_t> checksums_;      // per page
+  std::vector<std::int64_t> first_flat_row_;  // per layer
+  std::vector<std::unique_ptr<RowSource>> sources_;
+  const std::uint8_t* pages_ = nullptr;  // resident or mapped: page 0 follows the header
+  void* mapping_ = nullptr;
+  std::size_t mapping_bytes_ = 0;
+  mutable std::vector<std::atomic<std::uint64_t>> checked_;  // mapped: a bit per page
+  std::unique_ptr<PageReader> reader_;
+  PageBuffer buffer_;  // kFile: one chunk of pages
+
+  mutable std::mutex mutex_;  // guards everything below, reader_ and buffer_
+  HotRows cache_;
+  TableReadStats stats_;
+};
+
+}  // namespace engramd::engine

@@ -1,0 +1,156 @@
+// What opening a table takes and refuses, and the cache in front of the file.
+#include "engine/engram/table_rows.h"
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "engine/engram/table_writer.h"
+
+namespace engramd::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+// As the users' config.toml: orders 2..5, 2,000,000 buckets of 512 halves, one head.
+TableHeader users_header() {
+  EngramLayoutConfig config;
+  config.layer_ids = {1};
+  config.max_ngram_size = 5;
+  config.n_heads = 1;
+  config.head_dim = 512;
+  config.hashed_vocab_size = 98627;
+  return *make_table_header(*make_bucket_layout(config, 2000000), {RowCodec::kF16, 512, 1}, false,
+                            std::string(64, '0'), 1);
+}
+
+TEST(TableMemory, TheUsersSizeArithmetic) {
+  const TableHeader header = users_header();
+  EXPECT_EQ(header.n_rows() * header.row_bytes(), 4LL * 2000000 * 512 * 2);
+  EXPECT_EQ(header.rows_per_page, 4);
+}
+
+TEST(TableMemory, ALimitChoosesTheModeAndIsNeverExceeded) {
+  const TableHeader header = users_header();
+  TableOpenOptions options;
+  EXPECT_EQ(plan_table_memory(header, options)->mode, TableMode::kMapped);
+  options.map = false;
+  EXPECT_EQ(plan_table_memory(header, options)->mode, TableMode::kResident);
+  options.host_memory_bytes_max = 9'000'000'000;
+  EXPECT_EQ(plan_table_memory(header, options)->mode, TableMode::kResident);
+  for (const std::int64_t limit : {8'000'000'000L, 100'000'000L, 20'000'000L}) {
+    options.host_memory_bytes_max = limit;
+    const auto plan = plan_table_memory(header, options);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    EXPECT_EQ(plan->mode, TableMode::kFile);
+    EXPECT_TRUE(plan->direct_io);  // the page cache would hold rows beyond the limit
+    EXPECT_LE(plan->total_bytes(), limit);
+  }
+}
+
+TEST(TableMemory, RefusalsNameBothNumbersAndTheRemedy) {
+  TableOpenOptions options;
+  options.host_memory_bytes_max = 8'000'000'000;
+  options.cache_levels = 2;
+  const auto full = plan_table_memory(users_header(), options);
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().kind, ErrorKind::kLimitExceeded);
+  EXPECT_THAT(full.error().message, HasSubstr("8.200 GB"));
+  EXPECT_THAT(full.error().message, HasSubstr("8.000 GB"));
+  EXPECT_THAT(full.error().message, HasSubstr("cache_levels = 3"));
+  options.host_memory_bytes_max = 1'000'000;
+  options.cache_levels = 3;
+  const auto tiny = plan_table_memory(users_header(), options);
+  ASSERT_FALSE(tiny.has_value());
+  EXPECT_THAT(tiny.error().message, HasSubstr("raise the limit"));
+  options = {};
+  options.map = false;
+  options.available_memory_bytes = 4'000'000'000;
+  EXPECT_EQ(plan_table_memory(users_header(), options)->mode, TableMode::kFile);
+  options.cache_levels = 2;
+  EXPECT_THAT(plan_table_memory(users_header(), options).error().message,
+              HasSubstr("4.000 GB are available"));
+}
+
+TEST(HotRowsTest, EqualsAMapAndStaysWithinItsBytes) {
+  HotRows cache(1000, 8);
+  ASSERT_GT(cache.capacity(), 20);
+  EXPECT_LE(cache.bytes(), 1000);
+  std::mt19937_64 random(1);
+  std::int64_t hits = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const auto key = static_cast<std::int64_t>(random() % 60);
+    if (const std::uint8_t* image = cache.find(key)) {
+      ++hits;
+      std::int64_t stored = 0;
+      std::memcpy(&stored, image, 8);
+      ASSERT_EQ(stored, key * 77);
+    } else {
+      const std::int64_t value = key * 77;
+      cache.insert(key, reinterpret_cast<const std::uint8_t*>(&value));
+      ASSERT_NE(cache.find(key), nullptr);
+    }
+  }
+  EXPECT_GT(hits, 5000);
+  HotRows none(0, 8);
+  none.insert(1, nullptr);
+  EXPECT_EQ(none.find(1), nullptr);
+}
+
+TEST(HotRowsTest, RowsThatCameBackOutliveAScan) {
+  HotRows cache(4000, 8);
+  const std::uint8_t image[8] = {};
+  for (std::int64_t key = 0; key < 10; ++key) {
+    cache.insert(key, image);
+    cache.find(key);
+  }
+  for (std::int64_t key = 1000; key < 1000 + cache.capacity() - 10; ++key) cache.insert(key, image);
+  cache.insert(5000, image);  // the hand passes the ten and takes a row that never came back
+  for (std::int64_t key = 0; key < 10; ++key) EXPECT_NE(cache.find(key), nullptr) << key;
+}
+
+TEST(TableRowsTest, CountsByLevelAndOrderAndStopsOnRequest) {
+  EngramLayoutConfig config;
+  config.layer_ids = {1};
+  config.max_ngram_size = 3;
+  config.n_heads = 1;
+  config.head_dim = 64;
+  config.hashed_vocab_size = 1000;
+  const auto header = make_table_header(*make_bucket_layout(config, 1000), {RowCodec::kF32, 64, 1},
+                                        false, std::string(64, '0'), 1);
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("engramd_table_rows_" + std::to_string(::getpid()));
+  ZeroContent zeros = *ZeroContent::make(header->format);
+  ASSERT_TRUE(write_table(path, *header, zeros).has_value());
+  TableOpenOptions options;
+  options.cache_levels = 1;
+  const auto opened = TableRows::open(path, options);
+  std::filesystem::remove(path);  // stays readable while open
+  ASSERT_TRUE(opened.has_value());
+  TableRows& table = **opened;
+  std::vector<std::uint8_t> images(4 * 256);
+  // Rows 0..999 belong to order 2, the rest to order 3; rows 5 and 6 share a page.
+  const RowKey keys[] = {{0, 5}, {0, 6}, {0, 1500}, {0, 1500}};
+  ASSERT_TRUE(table.read(keys, images.data(), {}).has_value());
+  ASSERT_TRUE(table.read(std::span(keys).first(1), images.data(), {}).has_value());
+  const TableReadStats stats = table.stats();
+  EXPECT_EQ(stats.pages_read, 2);
+  EXPECT_EQ(stats.bytes_read, 8192);
+  EXPECT_EQ(stats.n_rows, 5);
+  EXPECT_EQ(stats.orders[0].file_reads, 2);
+  EXPECT_EQ(stats.orders[0].cache_hits, 1);
+  EXPECT_EQ(stats.orders[1].file_reads, 2);
+  std::stop_source stop;
+  stop.request_stop();
+  const RowKey other = {0, 900};
+  const auto stopped = table.read({&other, 1}, images.data(), stop.get_token());
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
+}
+
+}  // namespace
+}  // namespace engramd::engine
