@@ -89,7 +89,7 @@ struct Daemon::Impl {
     return engine::LocalEngine::open(to_engine_options(options, std::move(folder).value()));
   }
 
-  void start_loading() {
+  void start_loading() {  // once
     if (std::exchange(loading_started, true)) return;
     loader.start();
     loader.when_ready([this](Result<engine::LocalEngine*> engine) {
@@ -99,6 +99,17 @@ struct Daemon::Impl {
         logger->error("the model could not be opened: {}", engine.error().message);
       }
     });
+  }
+
+  void run_io(const std::function<void()>& on_signal) {
+    io.restart();
+    const auto work = asio::make_work_guard(io);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) signals.add(number);
+    signals.async_wait([on_signal](const boost::system::error_code& error, int) {
+      if (!error) on_signal();
+    });
+    io.run();
+    signals.clear();  // the default actions again, for a command that waits for input
   }
 
   void watch_parent(pid_t parent, const std::function<void()>& on_gone) {
@@ -138,14 +149,7 @@ const mcp::Registry& Daemon::registry() const {
 
 void Daemon::run(const std::function<void()>& on_signal) {
   impl_->start_loading();
-  impl_->io.restart();
-  const auto work = asio::make_work_guard(impl_->io);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) impl_->signals.add(number);
-  impl_->signals.async_wait([on_signal](const boost::system::error_code& error, int) {
-    if (!error) on_signal();
-  });
-  impl_->io.run();
-  impl_->signals.clear();  // the default actions again, for a command that waits for input
+  impl_->run_io(on_signal);
 }
 
 void Daemon::stop() {
@@ -159,13 +163,18 @@ int Daemon::serve_stdio(int input_fd, int output_fd, const std::function<void()>
     stop();
   };
   impl_->watch_parent(::getppid(), end);
-  impl_->session =
-      std::make_unique<StdioSession>(input_fd, output_fd, *impl_->dispatcher, impl_->options.limits,
-                                     impl_->services.post, [&exit_code, end](SessionEnd how) {
-                                       exit_code = how == SessionEnd::kOutputClosed ? 1 : 0;
-                                       end();
-                                     });
-  run(end);
+  // The model waits for the first reply: while its pages are mapped in, the whole process is slow.
+  impl_->session = std::make_unique<StdioSession>(
+      input_fd, output_fd, *impl_->dispatcher, impl_->options.limits, impl_->services.post,
+      StdioSession::Events{
+          .message_handled = [this] { asio::post(impl_->io, [this] { impl_->start_loading(); }); },
+          .ended =
+              [&exit_code, end](SessionEnd how) {
+                exit_code = how == SessionEnd::kOutputClosed ? 1 : 0;
+                end();
+              },
+      });
+  impl_->run_io(end);
   impl_->session.reset();
   return exit_code;
 }

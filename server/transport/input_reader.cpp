@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cerrno>
-#include <vector>
+#include <memory>
 
 #include <poll.h>
 #include <unistd.h>
@@ -57,7 +57,8 @@ void InputReader::run() {
     events_.message(std::move(message), framing);
   };
 
-  std::vector<char> buffer(kReadBytes);
+  // Not zeroed: a short message touches one page of it.
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
   while (!stopped) {
     std::array<pollfd, 2> fds = {pollfd{wake_.fd(), POLLIN, 0}, pollfd{fd_, POLLIN, 0}};
     if (::poll(fds.data(), fds.size(), -1) < 0) {
@@ -66,10 +67,10 @@ void InputReader::run() {
     }
     if (fds[0].revents != 0) return;  // only the destructor signals
     if (fds[1].revents == 0) continue;
-    const ssize_t count = ::read(fd_, buffer.data(), buffer.size());
+    const ssize_t count = ::read(fd_, buffer.get(), kReadBytes);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) break;
-    messages_.push({buffer.data(), static_cast<std::size_t>(count)}, hand_on);
+    messages_.push({buffer.get(), static_cast<std::size_t>(count)}, hand_on);
   }
   messages_.finish(hand_on);
   if (!stopped) events_.ended();

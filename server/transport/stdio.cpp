@@ -30,11 +30,10 @@ int claim_standard_output() {
 }
 
 StdioSession::StdioSession(int input_fd, int output_fd, mcp::Dispatcher& dispatcher,
-                           const config::LimitOptions& limits, const Post& post,
-                           std::function<void(SessionEnd)> on_ended)
+                           const config::LimitOptions& limits, const Post& post, Events events)
     : alive_(std::make_shared<bool>(true)),
       post_(guarded(post)),
-      on_ended_(std::move(on_ended)),
+      events_(std::move(events)),
       message_bytes_max_(limits.message_bytes_max) {
   connection_ = dispatcher.connect([this](const std::string& message) {
     writer_->send(frame_message(message, framing_));
@@ -88,6 +87,7 @@ void StdioSession::receive(const std::string& message, Framing framing) {
   } else {
     connection_->receive(message);
   }
+  events_.message_handled();
   if (writer_->queued_bytes() > kQueuePauseBytes) {
     ++held_messages_;
   } else {
@@ -110,7 +110,7 @@ void StdioSession::end(SessionEnd how) {
   if (ended_) return;
   ended_ = true;
   connection_->close();
-  on_ended_(how);
+  events_.ended(how);
 }
 
 }  // namespace engramd::server

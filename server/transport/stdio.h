@@ -27,10 +27,12 @@ enum class SessionEnd { kInputEnded, kOutputClosed };
 
 class StdioSession {
  public:
-  // on_ended runs on the io thread, once; the session may not be destroyed inside it.
+  struct Events {                                   // on the io thread
+    std::function<void()> message_handled = [] {};  // after each message; its reply may be written
+    std::function<void(SessionEnd)> ended;  // once; the session may not be destroyed inside it
+  };
   StdioSession(int input_fd, int output_fd, mcp::Dispatcher& dispatcher,
-               const config::LimitOptions& limits, const Post& post,
-               std::function<void(SessionEnd)> on_ended);
+               const config::LimitOptions& limits, const Post& post, Events events);
   ~StdioSession();  // cancels what runs; nothing is sent afterwards
 
   // A request ended without an answer (cancelled): the session may be over now.
@@ -44,7 +46,7 @@ class StdioSession {
 
   std::shared_ptr<bool> alive_;  // posted functions hold it weakly
   const Post post_;
-  const std::function<void(SessionEnd)> on_ended_;
+  const Events events_;
   const std::int64_t message_bytes_max_;
   Framing framing_ = Framing::kLines;  // of the latest message
   bool input_ended_ = false;

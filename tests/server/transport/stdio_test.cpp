@@ -89,8 +89,9 @@ class StdioTest : public testing::Test {
   }
 
   void start(int input_fd) {
-    session_ = std::make_unique<StdioSession>(input_fd, output_.write_fd, *dispatcher_, limits_,
-                                              loop_.post(), [this](SessionEnd how) { end_ = how; });
+    session_ = std::make_unique<StdioSession>(
+        input_fd, output_.write_fd, *dispatcher_, limits_, loop_.post(),
+        StdioSession::Events{[] {}, [this](SessionEnd how) { end_ = how; }});
   }
   static void write_all(int fd, const std::string& text) {
     ASSERT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
