@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "engine/checkpoint/shard_index.h"
-#include "temporary_folder.h"
+#include "tests/engine/checkpoint/temporary_folder.h"
 
 namespace engramd::engine {
 namespace {
