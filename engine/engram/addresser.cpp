@@ -53,15 +53,20 @@ void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int6
       return static_cast<std::uint64_t>(id) * address.multipliers[static_cast<std::size_t>(slot)];
     };
     std::uint64_t mix = product(0);
-    std::size_t column = 0;
+    int column = 0;
     for (int order = 2; order <= layout_->config.max_ngram_size; ++order) {
       mix ^= product(order - 1);
       if (keys) *keys++ = {mix, present < order};
       for (int head = 0; head < n_heads; ++head, ++column) {
-        *rows++ = floor_modulo(mix, address.primes[column]) + address.offsets[column];
+        *rows++ = row_of(address, column, mix);
       }
     }
   }
+}
+
+std::int64_t row_of(const EngramLayer& layer, int column, std::uint64_t mix) {
+  const auto at = static_cast<std::size_t>(column);
+  return floor_modulo(mix, layer.primes[at]) + layer.offsets[at];
 }
 
 std::uint16_t owner_tag(std::uint64_t mix) {

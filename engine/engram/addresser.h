@@ -54,6 +54,9 @@ class Addresser {
   std::int32_t cut_class_;  // as a predecessor it ends history; kDeadClass: nothing but the dead
 };
 
+// The row that an N-gram reads in one column (order-major, then head) of a layer.
+std::int64_t row_of(const EngramLayer& layer, int column, std::uint64_t mix);
+
 // Owner tag of an N-gram in a table that carries tags: top 16 bits of mix * 0x9E3779B97F4A7C15,
 // 0 replaced by 1 (0 marks a row that no training N-gram reached).
 std::uint16_t owner_tag(std::uint64_t mix);
