@@ -26,7 +26,7 @@ Scheduler::~Scheduler() {
 }
 
 void Scheduler::submit(ChatJob job) {
-  std::optional<Error> refused;
+  Error refused;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) {
@@ -35,16 +35,14 @@ void Scheduler::submit(ChatJob job) {
       refused = limit_exceeded("the queue is full: " + std::to_string(waiting_.size()) +
                                " requests wait (limits.queue_length_max); try again later");
     } else {
-      waiting_.push_back(std::move(job));
       ++stats_.requests_started;
-      stats_.queue_length = static_cast<std::int64_t>(waiting_.size());
+      stats_.queue_length = static_cast<std::int64_t>(waiting_.size()) + 1;
+      waiting_.push_back(std::move(job));
+      wake_.notify_one();
+      return;
     }
   }
-  if (refused) {
-    job.callbacks.on_done(*refused);
-  } else {
-    wake_.notify_one();
-  }
+  job.callbacks.on_done(refused);
 }
 
 void Scheduler::background(std::function<bool()> advance) {
