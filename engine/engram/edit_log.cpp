@@ -6,9 +6,8 @@
 #include <span>
 #include <utility>
 
-#include <openssl/evp.h>
-
 #include "config/assert.h"
+#include "engine/engram/sha256.h"
 #include "engine/engram/sqlite.h"
 
 namespace engramd::engine {
@@ -48,18 +47,17 @@ std::int64_t now_unix_ms() {
 // SHA-256 over integers (8 bytes, little endian) and byte strings (their length first).
 class ContentHash {
  public:
-  ContentHash() { restart(); }
-  void restart() { ENGRAMD_ASSERT(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1); }
+  void restart() { hash_.restart(); }
   void add(std::int64_t value) {
     std::array<std::uint8_t, 8> bytes;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i));
     }
-    update(bytes);
+    hash_.add(bytes);
   }
   void add(std::span<const std::uint8_t> bytes) {
     add(static_cast<std::int64_t>(bytes.size()));
-    update(bytes);
+    hash_.add(bytes);
   }
   void add(const std::string& text) {
     add(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
@@ -74,24 +72,10 @@ class ContentHash {
     add(std::span(change.old_image));
     add(std::span(change.new_image));
   }
-  std::string hex() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned int n = 0;
-    ENGRAMD_ASSERT(EVP_DigestFinal_ex(context_.get(), digest.data(), &n) == 1);
-    std::string text;
-    for (unsigned int i = 0; i < n; ++i) {
-      text += "0123456789abcdef"[digest[i] >> 4];
-      text += "0123456789abcdef"[digest[i] & 15];
-    }
-    return text;
-  }
+  std::string hex() { return hash_.hex(); }
 
  private:
-  void update(std::span<const std::uint8_t> bytes) {
-    ENGRAMD_ASSERT(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
-  }
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_{EVP_MD_CTX_new(),
-                                                                   &EVP_MD_CTX_free};
+  Sha256 hash_;
 };
 
 // The rows of the transaction were added before, in order.

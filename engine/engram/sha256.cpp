@@ -2,23 +2,27 @@
 
 #include <array>
 
-#include <openssl/evp.h>
-
-#include "config/assert.h"
-
 namespace engramd::engine {
 
-std::string sha256_hex(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int n_bytes = 0;
-  ENGRAMD_ASSERT(
-      EVP_Digest(bytes.data(), bytes.size(), digest.data(), &n_bytes, EVP_sha256(), nullptr) == 1);
-  std::string hex;
-  for (unsigned int i = 0; i < n_bytes; ++i) {
-    hex += "0123456789abcdef"[digest[i] >> 4];
-    hex += "0123456789abcdef"[digest[i] & 15];
+void Sha256::add(std::span<const std::uint8_t> bytes) {
+  sha256_update(&context_, bytes.size(), bytes.data());
+}
+
+std::string Sha256::hex() {
+  std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest;
+  sha256_digest(&context_, digest.size(), digest.data());
+  std::string text;
+  for (const std::uint8_t byte : digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
   }
-  return hex;
+  return text;
+}
+
+std::string sha256_hex(std::string_view bytes) {
+  Sha256 hash;
+  hash.add({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  return hash.hex();
 }
 
 }  // namespace engramd::engine
