@@ -8,6 +8,8 @@ import { binary, Engramd, within } from './lib/engramd.mjs'
 const n_starts = 21
 const n_rounds = 5
 const limit_ms = 10
+// An empty program takes 3 to 5 ms here; when it takes longer the machine is too busy to judge.
+const empty_max_ms = 10
 
 const elapsed_ms = (start) => Number(process.hrtime.bigint() - start) / 1e6
 const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]
@@ -30,6 +32,7 @@ async function empty_program_ms() {
 }
 
 let best_ms = Infinity
+let quietest_ms = Infinity
 for (let round = 0; round < n_rounds && best_ms > limit_ms; ++round) {
   const replies = []
   const empties = []
@@ -41,5 +44,10 @@ for (let round = 0; round < n_rounds && best_ms > limit_ms; ++round) {
   console.log(`${binary}: first reply ${median(replies).toFixed(1)} ms, empty program ` +
     `${median(empties).toFixed(1)} ms, difference ${above_ms.toFixed(1)} ms (${n_starts} starts each)`)
   best_ms = Math.min(best_ms, above_ms)
+  quietest_ms = Math.min(quietest_ms, median(empties))
+}
+if (best_ms > limit_ms && quietest_ms > empty_max_ms) {
+  console.log('skipped: other programs keep this machine too busy to judge milliseconds')
+  process.exit(77)
 }
 assert.ok(best_ms <= limit_ms, `${best_ms.toFixed(1)} ms is above ${limit_ms} ms`)
