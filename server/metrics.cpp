@@ -36,8 +36,8 @@ void Metrics::count(const std::function<void(WindowMetrics&)>& change) {
   change(total_);
   const std::int64_t second = current_second();
   Second& slot = ring_[static_cast<std::size_t>(second % kSeconds)];
-  if (slot.second != second) slot = {second, {}};
-  change(slot.metrics);
+  if (slot.second != second) slot = {second, std::make_unique<WindowMetrics>()};
+  change(*slot.metrics);
 }
 
 void Metrics::tool_started(const std::string& tool) {
@@ -74,7 +74,7 @@ WindowMetrics Metrics::last_minute() const {
   WindowMetrics sum;
   const std::int64_t now_second = current_second();
   for (const Second& slot : ring_) {
-    if (slot.second >= 0 && now_second - slot.second < kSeconds) sum.add(slot.metrics);
+    if (slot.second >= 0 && now_second - slot.second < kSeconds) sum.add(*slot.metrics);
   }
   return sum;
 }

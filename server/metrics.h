@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,8 @@ class Metrics {
 
  private:
   struct Second {
-    std::int64_t second = -1;  // since start; a slot is reused 60 seconds later
-    WindowMetrics metrics;
+    std::int64_t second = -1;                // since start; a slot is reused 60 seconds later
+    std::unique_ptr<WindowMetrics> metrics;  // made when used: an idle start touches no memory
   };
   static constexpr std::int64_t kSeconds = 60;
   std::int64_t current_second() const;
