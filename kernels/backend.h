@@ -131,6 +131,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
+  virtual int n_threads() const = 0;
 
   // streams: [n_tokens, n_streams, hidden_size], every stream the token's row of table
   // [vocab_size, hidden_size] (bf16).

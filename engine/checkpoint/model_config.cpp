@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/checkpoint/json_fields.h"
+#include "kernels/limits.h"
 
 namespace engramd::engine {
 namespace {
@@ -12,22 +13,18 @@ constexpr const char* kSubject = "config.json";
 constexpr const char* kSupportedType = "engram_moe";
 
 // Bounds of every size, so that no product of two or three of them leaves an int64 (or, for head
-// counts times head sizes, an int). An order of magnitude above the largest public models.
+// counts times head sizes, an int). An order of magnitude above the largest public models. What the
+// kernels bound themselves is in kernels/limits.h.
 constexpr std::int64_t kVocabMax = 1 << 24;
 constexpr int kHiddenMax = 1 << 16;
 constexpr int kLayersMax = 1024;
-constexpr int kHeadsMax = 1024;
 constexpr int kHeadDimMax = 4096;
-constexpr int kLatentMax = 1 << 16;
 constexpr int kPositionsMax = 1 << 24;
 constexpr int kIntermediateMax = 1 << 20;
-constexpr int kExpertsMax = 4096;
 constexpr int kSharedExpertsMax = 64;
-constexpr int kStreamsMax = 16;
 constexpr int kSinkhornIterationsMax = 64;
 constexpr std::size_t kEosMax = 64;
 constexpr std::size_t kEngramLayersMax = 64;  // bounds the prime search as well
-constexpr int kKernelSizeMax = 64;
 constexpr int kDilationMax = 1024;
 constexpr double kTiny = 1e-30;  // "greater than zero"
 
@@ -45,18 +42,20 @@ void require_absent(JsonFields& fields, std::string_view name) {
 }
 
 void read_attention(JsonFields& fields, ModelConfig& config) {
-  config.num_attention_heads = fields.small_integer("num_attention_heads", 1, kHeadsMax);
+  config.num_attention_heads = fields.small_integer("num_attention_heads", 1, kernels::kHeadsMax);
   // Latent attention has a key per head; a model with fewer is another architecture.
   require_if_present(fields, "num_key_value_heads",
                      static_cast<std::uint64_t>(config.num_attention_heads));
   config.qk_nope_head_dim = fields.small_integer("qk_nope_head_dim", 1, kHeadDimMax);
-  config.qk_rope_head_dim = fields.small_integer("qk_rope_head_dim", 2, kHeadDimMax);
+  config.qk_rope_head_dim =
+      fields.small_integer("qk_rope_head_dim", 2, kernels::kLatentWidthMax / 2);
   if (config.qk_rope_head_dim % 2 != 0) {
     fields.fail("qk_rope_head_dim", "an even number (rotary pairs)",
                 fields.find("qk_rope_head_dim"));
   }
   config.v_head_dim = fields.small_integer("v_head_dim", 1, kHeadDimMax);
-  config.kv_lora_rank = fields.small_integer("kv_lora_rank", 1, kLatentMax);
+  config.kv_lora_rank =
+      fields.small_integer("kv_lora_rank", 1, kernels::kLatentWidthMax - config.qk_rope_head_dim);
   require_absent(fields, "q_lora_rank");
   config.rope_theta = fields.number("rope_theta", 1.0, 1e12);
   require_absent(fields, "rope_scaling");
@@ -70,7 +69,7 @@ void read_feed_forward(JsonFields& fields, ModelConfig& config) {
       fields.small_integer("first_k_dense_replace", 0, config.num_hidden_layers);
   config.intermediate_size = fields.small_integer("intermediate_size", 1, kIntermediateMax);
   config.moe_intermediate_size = fields.small_integer("moe_intermediate_size", 1, kIntermediateMax);
-  config.n_routed_experts = fields.small_integer("n_routed_experts", 1, kExpertsMax);
+  config.n_routed_experts = fields.small_integer("n_routed_experts", 1, kernels::kExpertsMax);
   config.num_experts_per_tok =
       fields.small_integer("num_experts_per_tok", 1, config.n_routed_experts);
   config.n_shared_experts = fields.small_integer("n_shared_experts", 0, kSharedExpertsMax);
@@ -148,7 +147,7 @@ EngramConfig read_engram(JsonFields& fields, const ModelConfig& config) {
   layout.pad_token_id = fields.integer("engram_pad_token_id", 0, config.vocab_size - 1);
   layout.seed = fields.integer("engram_seed", 0, std::int64_t{1} << 48);
   layout.hashed_vocab_size = fields.integer("engram_compressed_vocab_size", 1, config.vocab_size);
-  engram.kernel_size = fields.small_integer("engram_kernel_size", 1, kKernelSizeMax);
+  engram.kernel_size = fields.small_integer("engram_kernel_size", 1, kernels::kTapsMax);
   engram.dilation = fields.small_integer("engram_dilation", 1, kDilationMax);
   read_stored_layout(fields, layout);
   return engram;
@@ -165,7 +164,7 @@ ModelConfig read_model(JsonFields& fields) {
   config.rms_norm_eps = fields.number("rms_norm_eps", kTiny, 0.1);
   config.tie_word_embeddings = fields.boolean("tie_word_embeddings");
   read_feed_forward(fields, config);
-  config.hc_mult = fields.small_integer("hc_mult", 1, kStreamsMax);
+  config.hc_mult = fields.small_integer("hc_mult", 1, kernels::kStreamsMax);
   config.hc_sinkhorn_iters = fields.small_integer("hc_sinkhorn_iters", 1, kSinkhornIterationsMax);
   config.hc_eps = fields.number("hc_eps", 0.0, 0.1);
   read_tokens(fields, config);

@@ -39,8 +39,8 @@ struct EngramCounts {
   struct PerOrder {
     std::int64_t lookups = 0;   // addressed rows, over token, layer and head
     std::int64_t bypassed = 0;  // of those, positions with too few predecessors
-    std::int64_t occupied = 0;  // rows that some training N-gram reached
-    std::int64_t owned = 0;     // rows whose owner tag is this N-gram's, not bypassed
+    std::int64_t occupied = 0;  // of the others, rows that some training N-gram reached
+    std::int64_t owned = 0;     // of the others, rows whose owner tag is this N-gram's
   };
   std::vector<PerOrder> orders;
   // owned / (lookups - bypassed) over all orders; 0 when nothing was looked up.

@@ -8,8 +8,9 @@ namespace engramd::engine {
 
 namespace {
 
-constexpr std::int64_t kChunkTokens = 64;  // of the traced pass: a turn of a few milliseconds
-constexpr std::int64_t kAblationsPerTurn = 8;
+// A turn alone takes a few milliseconds; beside chats about as long as one of their passes.
+constexpr std::int64_t kChunkTokens = 64, kChunkTokensBesideChats = 8;
+constexpr std::int64_t kAblations = 8, kAblationsBesideChats = 1;
 
 double log_probability(std::span<const float> logits, TokenId token) {
   const float largest = *std::max_element(logits.begin(), logits.end());
@@ -29,18 +30,19 @@ GateInspection::GateInspection(GateJob job, const Model& model, const Tokenizer&
       engine_stop_(std::move(engine_stop)),
       started_(std::chrono::steady_clock::now()) {}
 
-bool GateInspection::advance() {
+bool GateInspection::advance(bool chats_run) {
   if (stopped()) return done(cancelled("gate inspection was cancelled"));
   if (!sequence_ && !prepare()) return true;
   const std::int64_t total = sequence_->size();
   if (sequence_->n_cached() < total && next_ablation_ < 0) {
-    trace_chunk();
+    trace_chunk(chats_run ? kChunkTokensBesideChats : kChunkTokens);
     if (sequence_->n_cached() == total) {
       next_ablation_ = job_.options.with_ablation ? total - 2 : -1;
       if (next_ablation_ < 0) return done(std::move(report_));
     }
   } else {
-    for (std::int64_t i = 0; i < kAblationsPerTurn && next_ablation_ >= 0; ++i) ablate();
+    const std::int64_t n = chats_run ? kAblationsBesideChats : kAblations;
+    for (std::int64_t i = 0; i < n && next_ablation_ >= 0; ++i) ablate();
     if (next_ablation_ < 0) return done(std::move(report_));
   }
   if (job_.on_progress) {
@@ -117,10 +119,10 @@ void GateInspection::describe_ngrams() {
   }
 }
 
-void GateInspection::trace_chunk() {
+void GateInspection::trace_chunk(std::int64_t n_tokens) {
   const auto vocab_size = static_cast<std::size_t>(model_->config.vocab_size);
   const std::int64_t begin = sequence_->n_cached();
-  const std::int64_t end = std::min(sequence_->size(), begin + kChunkTokens);
+  const std::int64_t end = std::min(sequence_->size(), begin + n_tokens);
   SequenceSlice slice{sequence_.get(), begin, end};
   slice.all_logits = true;
   ForwardTrace trace;

@@ -26,12 +26,13 @@ class GateInspection {
   GateInspection(GateJob job, const Model& model, const Tokenizer& tokenizer,
                  kernels::Backend& backend, std::stop_token engine_stop);
 
-  bool advance();  // true when on_done has been called
+  // A turn; true when on_done has been called. Shorter when chats run beside it.
+  bool advance(bool chats_run);
 
  private:
   bool stopped() const { return job_.stop.stop_requested() || engine_stop_.stop_requested(); }
   bool prepare();
-  void trace_chunk();
+  void trace_chunk(std::int64_t n_tokens);
   void ablate();
   void describe_ngrams();
   void note_gates(const ForwardTrace& trace, std::int64_t begin, std::int64_t end);

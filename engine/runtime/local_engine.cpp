@@ -95,15 +95,19 @@ class ModelRowFacts final : public RowFacts {
   std::vector<const EngramBlock*> blocks_;
 };
 
-ModelFacts describe(const Model& model, const LocalEngineOptions& options, const char* backend) {
+ModelFacts describe(const Model& model, const LocalEngineOptions& options,
+                    const kernels::Backend& backend) {
   const ModelConfig& config = model.config;
   ModelFacts facts;
   facts.folder = options.model_folder;
-  facts.name = std::filesystem::path(options.model_folder).lexically_normal().filename();
+  // "DIR/" names the same folder as "DIR"
+  const std::filesystem::path folder =
+      std::filesystem::path(options.model_folder + "/").lexically_normal();
+  facts.name = folder.parent_path().filename();
   facts.model_type = config.model_type;
-  facts.backend = backend;
+  facts.backend = backend.name();
   facts.dtype = options.backend == "reference" ? "float32" : options.dtype;
-  facts.threads = options.threads;
+  facts.threads = backend.n_threads();
   facts.vocab_size = config.vocab_size;
   facts.compressed_vocab_size = model.token_map.n_classes;
   facts.hidden_size = config.hidden_size;
@@ -138,7 +142,7 @@ struct LocalEngine::Impl {
         prompts(std::move(encoder)),
         backend(std::move(made)),
         cache(std::move(room)),
-        facts(describe(*model, options, backend->name())),
+        facts(describe(*model, options, *backend)),
         rows(*model),
         addresser(model->layout, model->layout.layers.empty() ? 0 : model->pad_class()),
         scheduler(*model, tokenizer, *backend, cache, options, facts.name) {}
@@ -247,10 +251,16 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
     return on_done(
         invalid_argument("this model has no Engram layers: there are no gates to inspect"));
   }
+  auto refuse = on_done;
   auto inspection = std::make_shared<GateInspection>(
       GateJob{std::move(ids), options, std::move(on_progress), std::move(on_done), std::move(stop)},
       *impl_->model, impl_->tokenizer, *impl_->backend, impl_->scheduler.stop());
-  impl_->scheduler.background([inspection] { return inspection->advance(); });
+  const bool queued = impl_->scheduler.background(
+      [inspection](bool chats_run) { return inspection->advance(chats_run); });
+  if (!queued) {
+    refuse(limit_exceeded(
+        "the queue of inspections is full (limits.queue_length_max); try again later"));
+  }
 }
 
 const Tokenizer& LocalEngine::tokenizer() const {

@@ -45,23 +45,22 @@ void Scheduler::submit(ChatJob job) {
   job.callbacks.on_done(refused);
 }
 
-void Scheduler::background(std::function<bool()> advance) {
+bool Scheduler::background(Advance advance) {
   {
     const std::lock_guard lock(mutex_);
-    if (!stopping_) {
-      background_.push_back(std::move(advance));
-      advance = nullptr;
-    }
+    if (stopping_ || static_cast<int>(background_.size()) >= options_.queue_length_max)
+      return false;
+    background_.push_back(std::move(advance));
   }
   wake_.notify_one();
-  if (!advance) return;
-  while (!advance()) {  // sees stop() and ends at once
-  }
+  return true;
 }
 
 EngineStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
-  return stats_;
+  EngineStats stats = stats_;
+  stats.queue_length += static_cast<std::int64_t>(background_.size());
+  return stats;
 }
 
 std::int64_t Scheduler::activation_bytes() const {
@@ -76,7 +75,7 @@ std::int64_t Scheduler::cache_bytes() const {
 
 void Scheduler::run() {
   for (;;) {
-    std::function<bool()> background;
+    Advance background;
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] {
@@ -88,7 +87,7 @@ void Scheduler::run() {
         background_.pop_front();
       }
     }
-    if (background && !background()) this->background(std::move(background));
+    if (background && !background(!running_.empty())) put_back(std::move(background));
     drop_cancelled();
     admit();
     if (!running_.empty()) step();
@@ -96,11 +95,17 @@ void Scheduler::run() {
   end_everything();
 }
 
+// Behind the others that wait, and even when the engine stops meanwhile: somebody ends it.
+void Scheduler::put_back(Advance advance) {
+  const std::lock_guard lock(mutex_);
+  background_.push_back(std::move(advance));
+}
+
 void Scheduler::end_everything() {
   while (!running_.empty()) finish(take(running_.size() - 1), FinishReason::kCancelled);
   if (next_) finish(std::move(next_), FinishReason::kCancelled);
   std::deque<ChatJob> waiting;
-  std::deque<std::function<bool()>> background;
+  std::deque<Advance> background;
   {
     const std::lock_guard lock(mutex_);  // stopping_: nothing is added any more
     waiting.swap(waiting_);
@@ -108,7 +113,7 @@ void Scheduler::end_everything() {
   }
   for (ChatJob& job : waiting) job.callbacks.on_done(cancelled("the engine is shutting down"));
   for (auto& advance : background) {
-    while (!advance()) {  // sees stop() and ends at once
+    while (!advance(false)) {  // sees stop() and ends at once
     }
   }
 }
@@ -166,11 +171,15 @@ void Scheduler::step() {
     if (!prompt) continue;
     budget -= slices_.back().end - slices_.back().begin;
   }
-  // A lone request can stop between layers; in company it stops between passes.
-  const std::stop_token stop =
-      slices_.size() == 1 ? running_[slice_owner_.front()]->stop() : stop_.get_token();
+  // A lone request can stop between layers, in company it stops between passes; the engine's own
+  // end stops every pass.
+  std::stop_source stop;
+  const auto end_pass = [&stop] { stop.request_stop(); };
+  const std::stop_callback on_engine_stop(stop_.get_token(), end_pass);
+  const std::stop_callback on_request_stop(
+      slices_.size() == 1 ? running_[slice_owner_.front()]->stop() : std::stop_token(), end_pass);
   const auto started = Clock::now();
-  const std::span<const float> logits = step_.run(slices_, stop);
+  const std::span<const float> logits = step_.run(slices_, stop.get_token());
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (stop.stop_requested()) return;  // drop_cancelled or the destructor ends what was running
 

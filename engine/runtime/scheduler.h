@@ -28,8 +28,10 @@ class Scheduler {
 
   // Every outcome reaches the job's on_done, a full queue included (kLimitExceeded).
   void submit(ChatJob job);
-  // `advance` is called between passes until it returns true; short turns, so that chats go on.
-  void background(std::function<bool()> advance);
+  // `advance` is called between passes until it returns true. Its turns are short, and shorter
+  // still when chats run beside it. False when the queue is full.
+  using Advance = std::function<bool(bool chats_run)>;
+  bool background(Advance advance);
   std::stop_token stop() const { return stop_.get_token(); }  // of the whole engine
 
   EngineStats stats() const;
@@ -41,6 +43,7 @@ class Scheduler {
   void admit();
   void drop_cancelled();
   void end_everything();
+  void put_back(Advance advance);
   void step();
   // Samples the next token of every slice that has logits.
   void deliver(std::span<const float> logits);
@@ -65,7 +68,7 @@ class Scheduler {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<ChatJob> waiting_;
-  std::deque<std::function<bool()>> background_;
+  std::deque<Advance> background_;
   bool stopping_ = false;
   EngineStats stats_;
   std::int64_t activation_bytes_ = 0;

@@ -77,8 +77,9 @@ void Step::count(const SequenceSlice& slice, int layer, const std::int64_t* rows
     if (keys[i].bypassed) counts.bypassed += n_heads;
     for (int head = 0; head < n_heads; ++head) {
       const std::uint16_t found = owner[*rows++];
+      if (keys[i].bypassed) continue;
       counts.occupied += found != 0 ? 1 : 0;
-      counts.owned += !keys[i].bypassed && found == tag ? 1 : 0;
+      counts.owned += found == tag ? 1 : 0;
     }
   }
 }

@@ -11,8 +11,6 @@ namespace engramd::kernels {
 
 namespace {
 
-constexpr int kLatentWidthMax = 1024;  // DeepSeek-V3 has 512 + 64
-
 void rotate(float* x, int width, const float* rotary) {
   for (int i = 0; i < width; i += 2) {
     const float a = x[i];

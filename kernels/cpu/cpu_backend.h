@@ -20,6 +20,7 @@ class CpuBackend final : public Backend {
   CpuBackend(const VectorKernels& vector, int threads, bool bfloat16_activations);
 
   const char* name() const override { return vector_->name; }
+  int n_threads() const override { return pool_.n_threads(); }
   void embed(const TensorView& table, std::span<const std::int32_t> tokens, int n_streams,
              float* streams) override;
   void rms_norm(const float* x, const float* weight, float eps, std::int64_t n_rows,

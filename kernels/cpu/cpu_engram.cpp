@@ -9,8 +9,6 @@ namespace engramd::kernels {
 
 namespace {
 
-constexpr int kTapsMax = 16;
-
 // All 256 codes: 1 KiB that stays in the first-level cache, and no subnormal arithmetic.
 const std::array<float, 256>& e4m3_values() {
   static const std::array<float, 256> values = [] {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/limits.h"
+
 namespace engramd::kernels {
 
-inline constexpr int kHyperRowsMax = 16 * (2 + 16);  // (2 + n) n for the 16 streams allowed
-
-inline constexpr int kHeadsMax = 256;  // DeepSeek-V3 has 128
+inline constexpr int kHyperRowsMax = (2 + kStreamsMax) * kStreamsMax;
 
 inline std::int64_t n_chunks(std::int64_t n, std::int64_t per_chunk) {
   return (n + per_chunk - 1) / per_chunk;

@@ -4,20 +4,18 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/limits.h"
 #include "kernels/number_formats.h"
 
 namespace engramd::kernels {
 
 namespace {
 
-constexpr int kMaxStreams = 16;
-constexpr int kMaxExperts = 4096;
-
 double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-void normalize_columns(double (*c)[kMaxStreams], int n, double eps) {
+void normalize_columns(double (*c)[kStreamsMax], int n, double eps) {
   for (int src = 0; src < n; ++src) {
     double sum = eps;
     for (int dst = 0; dst < n; ++dst) sum += c[dst][src];
@@ -25,7 +23,7 @@ void normalize_columns(double (*c)[kMaxStreams], int n, double eps) {
   }
 }
 
-void normalize_rows(double (*c)[kMaxStreams], int n, double eps) {
+void normalize_rows(double (*c)[kStreamsMax], int n, double eps) {
   for (int dst = 0; dst < n; ++dst) {
     double sum = eps;
     for (int src = 0; src < n; ++src) sum += c[dst][src];
@@ -38,13 +36,13 @@ void normalize_rows(double (*c)[kMaxStreams], int n, double eps) {
 void hyper_coefficients(const HyperConnection& hc, const double* mix, float* pre, float* post,
                         float* comb) {
   const int n = hc.n_streams;
-  ENGRAMD_ASSERT(n <= kMaxStreams);
+  ENGRAMD_ASSERT(n <= kStreamsMax);
   const double eps = hc.hc_eps;
   for (int s = 0; s < n; ++s) {
     pre[s] = static_cast<float>(sigmoid(mix[s] * hc.scale[0] + hc.base[s]) + eps);
     post[s] = static_cast<float>(2 * sigmoid(mix[n + s] * hc.scale[1] + hc.base[n + s]));
   }
-  double c[kMaxStreams][kMaxStreams];
+  double c[kStreamsMax][kStreamsMax];
   for (int dst = 0; dst < n; ++dst) {
     double largest = -INFINITY;
     for (int src = 0; src < n; ++src) {
@@ -70,9 +68,9 @@ void route(const MixtureOfExperts& weights, const double* logits, std::int32_t* 
            float* expert_weights) {
   const auto n_experts = static_cast<int>(weights.experts.size());
   const int k = weights.num_experts_per_tok;
-  ENGRAMD_ASSERT(n_experts <= kMaxExperts && k <= n_experts);
-  double score[kMaxExperts];
-  double biased[kMaxExperts];
+  ENGRAMD_ASSERT(n_experts <= kExpertsMax && k <= n_experts);
+  double score[kExpertsMax];
+  double biased[kExpertsMax];
   for (int e = 0; e < n_experts; ++e) {
     score[e] = sigmoid(logits[e]);
     biased[e] = score[e] + weights.e_score_correction_bias[e];

@@ -60,7 +60,14 @@ void ThreadPool::run(std::int64_t n_items, ItemFunction function, const void* co
   }
   while (claim_and_run()) {
   }
-  while (n_done_.load(std::memory_order_acquire) < n_items) pause();
+  // A worker that the operating system holds back keeps its item: give it this core after a while.
+  for (int spins = 0; n_done_.load(std::memory_order_acquire) < n_items; ++spins) {
+    if (spins < kSpins) {
+      pause();
+    } else {
+      sched_yield();
+    }
+  }
 }
 
 bool ThreadPool::claim_and_run() {

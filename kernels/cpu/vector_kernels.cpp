@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "kernels/limits.h"
+
 namespace engramd::kernels {
 
 namespace {
@@ -217,10 +219,9 @@ void weighted_sum(const float* x, const float* weights, int n_terms, std::int64_
 
 void mix_streams(const float* y, const float* post, const float* comb, int n_streams,
                  std::int64_t n, float* streams) {
-  constexpr int kMaxStreams = 16;
-  ENGRAMD_ASSERT(n_streams <= kMaxStreams);
+  ENGRAMD_ASSERT(n_streams <= kStreamsMax);
   for_vectors(n, [&](std::int64_t i, int lanes) {
-    Floats h[kMaxStreams];
+    Floats h[kStreamsMax];
     for (int s = 0; s < n_streams; ++s) h[s] = load_part(streams + s * n + i, lanes);
     const Floats written = load_part(y + i, lanes);
     for (int dst = 0; dst < n_streams; ++dst) {

@@ -11,6 +11,7 @@ namespace engramd::kernels {
 class ReferenceBackend final : public Backend {
  public:
   const char* name() const override { return "reference"; }
+  int n_threads() const override { return 1; }
   void embed(const TensorView& table, std::span<const std::int32_t> tokens, int n_streams,
              float* streams) override;
   void rms_norm(const float* x, const float* weight, float eps, std::int64_t n_rows,

@@ -174,9 +174,13 @@ TEST(StepTest, CountsWhatTheRowsHold) {
     std::int64_t owned = 0;
     std::int64_t bypassed = 0;
     for (const char* layer : {".1", ".3"}) {
-      for (const auto v : golden.values<std::uint8_t>(name + ".occupied" + layer)) occupied += v;
+      const auto bypass = golden.values<std::uint8_t>(name + ".bypass" + layer);  // [T, 2 orders]
+      const auto occupied_cells = golden.values<std::uint8_t>(name + ".occupied" + layer);
+      for (std::size_t i = 0; i < occupied_cells.size(); ++i) {  // [T, 2 orders x 4 heads]
+        occupied += bypass[i / 4] == 0 ? occupied_cells[i] : 0;
+      }
       for (const auto v : golden.values<std::uint8_t>(name + ".owned" + layer)) owned += v;
-      for (const auto v : golden.values<std::uint8_t>(name + ".bypass" + layer)) bypassed += 4 * v;
+      for (const auto v : bypass) bypassed += 4 * v;
     }
     EngramCounts::PerOrder sum;
     for (const auto& order : counts.orders) {
