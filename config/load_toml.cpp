@@ -12,6 +12,14 @@
 }
 #undef NDEBUG
 #define TOML_ASSERT(expression) ((expression) ? static_cast<void>(0) : toml_assertion_failed())
+#include <toml++/impl/preprocessor.h>
+// And its tables of characters call unreachable what an accented letter reaches: there it means no.
+#pragma push_macro("TOML_UNREACHABLE")
+#undef TOML_UNREACHABLE
+#define TOML_UNREACHABLE return false
+#include <toml++/impl/forward_declarations.h>
+#include <toml++/impl/unicode.h>
+#pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
 namespace engramd::config {
