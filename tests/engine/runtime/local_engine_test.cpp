@@ -11,78 +11,17 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/engine/model/golden.h"
+#include "tests/engine/runtime/engine_fixture.h"
 
 namespace engramd::engine {
 namespace {
 
+using testing::ask;
+using testing::bundled;
+using testing::endless;
 using testing::Golden;
-
-LocalEngineOptions bundled(const std::string& backend = "auto") {
-  LocalEngineOptions options;
-  options.model_folder = std::string(ENGRAMD_SOURCE_DIR) + "/install/models/engram-nano";
-  options.backend = backend;
-  return options;
-}
-
-std::unique_ptr<LocalEngine> open_engine(const LocalEngineOptions& options = bundled()) {
-  auto engine = LocalEngine::open(options);
-  EXPECT_TRUE(engine.has_value()) << engine.error().message;
-  return std::move(*engine);
-}
-
-std::future<Result<ChatResult>> start(LocalEngine& engine, ChatRequest request,
-                                      std::stop_token stop = {},
-                                      std::function<void(const ChatDelta&)> on_delta = {}) {
-  auto promise = std::make_shared<std::promise<Result<ChatResult>>>();
-  ChatCallbacks callbacks;
-  callbacks.on_delta = std::move(on_delta);
-  callbacks.on_done = [promise](Result<ChatResult> result) {
-    promise->set_value(std::move(result));
-  };
-  auto future = promise->get_future();
-  engine.start(std::move(request), std::move(callbacks), std::move(stop));
-  return future;
-}
-
-ChatRequest ask(const std::string& question, int max_tokens = 48) {
-  ChatRequest request;
-  request.messages = {{"user", question}};
-  request.max_tokens = max_tokens;
-  return request;
-}
-
-// Never ends by itself: end-of-sentence is biased away.
-ChatRequest endless(int max_tokens) {
-  ChatRequest request = ask("Count.", max_tokens);
-  request.sampling.logit_bias = {{1, -100.0F}};
-  return request;
-}
-
-TEST(LocalEngineTest, EveryFactWithAndWithoutEngram) {
-  std::ifstream file(ENGRAMD_TEST_DATA "/engram-nano/facts.json");
-  const auto facts = nlohmann::json::parse(file);
-  ASSERT_EQ(facts.size(), 235U);
-  auto engine = open_engine();
-  for (const auto& fact : facts) {
-    const auto question = fact.at("question").get<std::string>();
-    auto on = start(*engine, ask(question));
-    ChatRequest without = ask(question, 24);
-    without.engram_enabled = false;
-    auto off = start(*engine, without);
-    const auto answer = on.get();
-    ASSERT_TRUE(answer.has_value()) << answer.error().message;
-    EXPECT_EQ(answer->text, fact.at("answer").get<std::string>()) << question;
-    EXPECT_NEAR(answer->engram_prompt.hit_rate(), fact.at("hit_rate_prompt").get<double>(), 1e-6);
-    EXPECT_NEAR(answer->engram_generated.hit_rate(), fact.at("hit_rate_generated").get<double>(),
-                1e-6);
-    EXPECT_EQ(answer->prompt_tokens, static_cast<std::int64_t>(fact.at("prompt_ids").size()));
-    EXPECT_EQ(answer->completion_tokens, static_cast<std::int64_t>(fact.at("answer_ids").size()));
-    const auto answer_off = off.get();
-    ASSERT_TRUE(answer_off.has_value());
-    EXPECT_EQ(answer_off->text, fact.at("answer_without_engram").get<std::string>()) << question;
-    EXPECT_TRUE(answer_off->engram_prompt.orders.empty());
-  }
-}
+using testing::open_engine;
+using testing::start;
 
 TEST(LocalEngineTest, ManyAtOnceAnswerAsTheyDoAlone) {
   auto engine = open_engine();
