@@ -85,6 +85,9 @@ struct Daemon::Impl {
   Result<std::unique_ptr<engine::LocalEngine>> open_model() {
     auto folder = find_model_folder(options.model, executable_folder());
     if (folder.has_error()) return folder.error();
+    if (const auto note = missing_model(options.model, folder.value()); !note.empty()) {
+      logger->warn(note);
+    }
     logger->info("[engram] loading ngram table from {}", folder.value());
     return engine::LocalEngine::open(to_engine_options(options, std::move(folder).value()));
   }
@@ -94,7 +97,7 @@ struct Daemon::Impl {
     loader.start();
     loader.when_ready([this](Result<engine::LocalEngine*> engine) {
       if (engine.has_value()) {
-        log_table_loaded(*logger, engine.value()->facts());
+        log_table_loaded(*logger, engine.value()->facts(), engine.value()->memory().table);
       } else {
         logger->error("the model could not be opened: {}", engine.error().message);
       }

@@ -52,10 +52,16 @@ std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options) {
   return logger;
 }
 
-void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts) {
-  const auto buckets =
+void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,
+                      std::int64_t table_bytes) {
+  const auto rows =
       std::accumulate(facts.engram_rows.begin(), facts.engram_rows.end(), std::int64_t{0});
-  logger.info("[engram] hash buckets: {}, order: {}, embed_dim: {}", buckets,
+  logger.info("[engram] mmap enabled, host memory reserved: {:.2f} GB",
+              static_cast<double>(table_bytes) / 1e9);
+  // A prime per order and head, so the numbers differ a little: their mean.
+  const auto heads = static_cast<std::int64_t>(facts.engram_rows.size()) *
+                     (facts.engram_max_ngram_size - 1) * facts.engram_heads;
+  logger.info("[engram] hash buckets: {}, order: {}, embed_dim: {}", heads > 0 ? rows / heads : 0,
               facts.engram_max_ngram_size, facts.engram_head_dim);
   logger.info("[engram] deterministic addressing: ON");
   logger.info("[engram] table loaded in {:.2f} s, gpu footprint: 0.0 GB", facts.load_ms / 1000.0);

@@ -17,7 +17,8 @@ namespace engramd::server {
 std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options);
 
 // The lines that people search for (issue trackers, set-up guides); their words stay.
-void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts);
+void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,
+                      std::int64_t table_bytes);
 void log_chat(spdlog::logger& logger, const engine::ChatResult& result);
 
 }  // namespace engramd::server

@@ -8,6 +8,7 @@
 #include "config/option_table.h"
 #include "server/commands/command.h"
 #include "server/commands/help.h"
+#include "server/config_facts.h"
 
 namespace engramd::server {
 namespace {
@@ -40,6 +41,16 @@ int print(const std::string& text) {
   return kExitOk;
 }
 
+// Prints what this model and machine cannot honour; false when there is nothing. A model that cannot
+// be read is the command's to report.
+bool refuse(const config::EffectiveConfig& config) {
+  const auto facts = read_config_facts(config);
+  if (facts.has_error()) return false;
+  const auto refused = config::refusals(config::judge(config, facts.value()));
+  for (const std::string& line : refused) std::fprintf(stderr, "engramd: %s\n", line.c_str());
+  return !refused.empty();
+}
+
 int run(const Command& command, std::vector<std::string> arguments) {
   config::ConfigRequest request;
   request.arguments = std::move(arguments);
@@ -49,7 +60,10 @@ int run(const Command& command, std::vector<std::string> arguments) {
   for (const std::string& problem : config.problems) {
     std::fprintf(stderr, "engramd: %s\n", problem.c_str());
   }
-  return config.problems.empty() ? command.run(config) : kExitUsage;
+  if (!config.problems.empty()) return kExitUsage;
+  // `config` shows what is refused beside everything else; nothing else runs with it.
+  if (command.name != "config" && refuse(config)) return kExitUsage;
+  return command.run(config);
 }
 
 int main_with(std::vector<std::string> arguments) {

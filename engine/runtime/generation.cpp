@@ -28,6 +28,7 @@ Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokeniz
   result_.prompt_tokens = n_prompt_;
   result_.served_by = "local";
   result_.model = std::move(model_name);
+  result_.fallback_reason = job_.fallback_reason;
   result_.queue_ms = milliseconds(started_ - job_.submitted);
 }
 

@@ -27,6 +27,7 @@ struct ChatJob {  // a request whose prompt is encoded and checked
   std::stop_token stop;
   std::vector<TokenId> prompt;
   Clock::time_point submitted;
+  std::string fallback_reason;  // empty: the model that was asked for answers
 };
 
 class Generation {

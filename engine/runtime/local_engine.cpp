@@ -190,6 +190,18 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
 void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_token stop) {
   const auto submitted = Clock::now();
   ENGRAMD_ASSERT(callbacks.on_done);
+  if (request.route == Route::kRemote) {
+    return callbacks.on_done(
+        unavailable("route remote: there is no remote to answer; use route auto or local"));
+  }
+  std::string fallback_reason;
+  if (!request.model.empty() && request.model != impl_->facts.name) {
+    fallback_reason = "model " + request.model + " is not here; " + impl_->facts.name + " answered";
+    if (request.route == Route::kLocal) {
+      return callbacks.on_done(not_found("model " + request.model + " is not here; expected " +
+                                         impl_->facts.name + " or no model"));
+    }
+  }
   auto prompt =
       request.completion ? encode_text(*request.completion) : encode_messages(request.messages);
   if (prompt.has_error()) return callbacks.on_done(prompt.error());
@@ -210,8 +222,8 @@ void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_
   request.max_tokens =
       static_cast<int>(std::min<std::int64_t>(request.max_tokens, context - n_prompt));
   request.engram_enabled = request.engram_enabled && impl_->options.engram_enabled;
-  impl_->scheduler.submit(
-      {std::move(request), std::move(callbacks), std::move(stop), std::move(*prompt), submitted});
+  impl_->scheduler.submit({std::move(request), std::move(callbacks), std::move(stop),
+                           std::move(*prompt), submitted, std::move(fallback_reason)});
 }
 
 Result<std::vector<TokenId>> LocalEngine::encode_text(const std::string& text) const {

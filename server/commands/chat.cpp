@@ -43,6 +43,7 @@ Result<json> to_arguments(const config::EffectiveConfig& config) {
 // The line about who served: part of the answer for people, beside it for scripts.
 void print_served_line(const std::string& line, bool colour) {
   std::FILE* const out = ::isatty(STDOUT_FILENO) == 1 ? stdout : stderr;
+  std::fflush(stdout);  // the answer first, where both go into one file
   std::fprintf(out, "%s[%s]%s\n", colour ? kDim : "", line.c_str(), colour ? kReset : "");
 }
 

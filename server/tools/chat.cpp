@@ -222,11 +222,15 @@ Result<engine::ChatRequest> to_chat_request(const json& arguments) {
     for (const json& message : arguments.at("messages")) {
       request.messages.push_back({message.at("role"), message.at("content")});
     }
-    if (request.messages.empty()) {
-      return invalid_argument("messages is empty; expected at least one user message");
+    if (request.messages.empty() || request.messages.back().role != "user") {
+      return invalid_argument(
+          "messages: expected the last one to be the user's, which is answered");
     }
   } else {
     request.completion = arguments.at("completion").get<std::string>();
+  }
+  if (request.completion ? request.completion->empty() : request.messages.back().content.empty()) {
+    return invalid_argument("the text to answer is empty; expected at least one character");
   }
   const std::string route = arguments.at("route");
   request.route = route == "local"    ? engine::Route::kLocal

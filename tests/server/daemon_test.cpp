@@ -48,12 +48,12 @@ TEST(Daemon, WrongInputIsRefusedWithTheReason) {
 
 TEST(Daemon, AMissingModelIsAnErrorOfTheCall) {
   config::Options options;
-  options.model.name = "no-such-model";
+  options.model.name = "./no-such-model";
   options.log.level = config::LogLevel::kOff;
   Daemon daemon(options);
   const auto chat = run_tool(daemon, "chat", {{"prompt", "x"}});
   ASSERT_TRUE(chat.has_error());
-  EXPECT_THAT(chat.error().message, HasSubstr("no-such-model"));
+  EXPECT_THAT(chat.error().message, HasSubstr("./no-such-model"));
 }
 
 TEST(Daemon, ASessionEndsWithItsInput) {

@@ -46,14 +46,24 @@ TEST_F(ModelFolderTest, NamesAreSearchedInOrderAndPathsTakenAsTheyAre) {
   EXPECT_EQ(find((root_ / "second/tiny").string()).value(), (root_ / "second/tiny").string());
 }
 
-TEST_F(ModelFolderTest, AFailureSaysWhereItLooked) {
-  const auto missing = find("large");
-  ASSERT_TRUE(missing.has_error());
-  EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
-  EXPECT_THAT(missing.error().message, HasSubstr("first/large"));
-  EXPECT_THAT(missing.error().message, HasSubstr("--model-path"));
+TEST_F(ModelFolderTest, AnUnknownNameIsTheBundledModelWithANote) {
+  config::ModelOptions options;
+  options.name = "large";
+  const auto folder = find("large");
+  ASSERT_TRUE(folder.has_value());
+  EXPECT_EQ(folder.value(), (root_ / "prefix/share/engramd/models/engram-nano").string());
+  EXPECT_THAT(missing_model(options, folder.value()), HasSubstr("large is in no model folder"));
+  options.name = "tiny";
+  EXPECT_EQ(missing_model(options, find("tiny").value()), "");
+  options.name = "";
+  EXPECT_EQ(missing_model(options, find("").value()), "");
+}
+
+TEST_F(ModelFolderTest, APathMustBeAModel) {
   EXPECT_TRUE(find("..").has_error());
-  EXPECT_TRUE(find("no/such").has_error());
+  EXPECT_EQ(find("no/such").error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(find((root_ / "second/tiny/").string() + "//").value(),
+            (root_ / "second/tiny").string());
 }
 
 }  // namespace

@@ -143,6 +143,21 @@ TEST(LocalEngineTest, RefusesWithWhatWasExpected) {
   EXPECT_THAT(error_of(ask("x", 0)), ::testing::HasSubstr("max_tokens"));
 }
 
+TEST(LocalEngineTest, SaysWhoAnsweredInWhosePlace) {
+  auto engine = open_engine();
+  ChatRequest request = ask("Good morning");
+  EXPECT_EQ(start(*engine, request).get()->fallback_reason, "");
+  request.model = engine->facts().name;
+  EXPECT_EQ(start(*engine, request).get()->fallback_reason, "");
+  request.model = "gpt-4";
+  EXPECT_THAT(start(*engine, request).get()->fallback_reason,
+              ::testing::HasSubstr("gpt-4 is not here"));
+  request.route = Route::kLocal;
+  EXPECT_EQ(start(*engine, request).get().error().kind, ErrorKind::kNotFound);
+  request.route = Route::kRemote;
+  EXPECT_EQ(start(*engine, request).get().error().kind, ErrorKind::kUnavailable);
+}
+
 TEST(LocalEngineTest, AFullQueueIsRefusedAndDestructionAnswersEverybody) {
   LocalEngineOptions options = bundled();
   options.queue_length_max = 2;
