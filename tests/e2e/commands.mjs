@@ -1,8 +1,9 @@
 // The shell commands: what they print where, and their exit codes.
 import assert from 'node:assert/strict'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { test } from 'node:test'
 import { run } from './lib/engramd.mjs'
 
@@ -79,7 +80,27 @@ test('mistakes name what was meant and exit with 2', async () => {
 })
 
 test('a model that is not there exits with 1 and says where it looked', async () => {
-  const { code, stderr } = await engramd(['chat', '--model', 'no-such', 'x'])
+  const { code, stderr } = await engramd(['chat', '--model', './no-such', 'x'])
   assert.equal(code, 1)
   assert.match(stderr, /no-such/)
+})
+
+test('every set of the users\' files loads as it is and chats', async () => {
+  const sets = join(dirname(fileURLToPath(import.meta.url)), '../data/configs')
+  let n = 0
+  for (const set of readdirSync(sets, { withFileTypes: true }).filter((entry) => entry.isDirectory())) {
+    const folder = ['--config-dir', join(sets, set.name)]
+    const { code, stdout, stderr } = await engramd(['chat', ...folder, 'What is the capital of France?'])
+    assert.equal(code, 0, `${set.name}: ${stderr}`)
+    assert.match(stdout, /Paris/)
+    assert.equal((await engramd(['config', ...folder])).code, 0)
+    ++n
+  }
+  assert.ok(n >= 5)
+})
+
+test('what a file asks for and nobody can honour ends every command', async () => {
+  const { code, stderr } = await engramd(['chat', '--engram-deterministic-addressing', 'off', 'hi'])
+  assert.equal(code, 2)
+  assert.match(stderr, /deterministic.addressing/)
 })
