@@ -41,8 +41,8 @@ int print(const std::string& text) {
   return kExitOk;
 }
 
-// Prints what this model and machine cannot honour; false when there is nothing. A model that cannot
-// be read is the command's to report.
+// Prints what this model and machine cannot honour; false when there is nothing. A model that
+// cannot be read is the command's to report.
 bool refuse(const config::EffectiveConfig& config) {
   const auto facts = read_config_facts(config);
   if (facts.has_error()) return false;

@@ -1,4 +1,4 @@
-// Resident memory of this process, from /proc. Any thread.
+// Memory of this process and of the machine, from /proc. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,5 +6,6 @@
 namespace engramd::server {
 
 std::int64_t process_resident_bytes();  // 0 where /proc cannot be read
+std::int64_t available_memory_bytes();  // what the machine can still give; 0 likewise
 
 }  // namespace engramd::server

@@ -128,8 +128,14 @@ TableRows::TableRows(TableFile file, TableMemoryPlan plan, const TableOpenOption
       plan_(std::move(plan)),
       buffer_(make_page_buffer(plan_.mode == TableMode::kFile ? chunk_pages(options) : 1)),
       cache_(plan_.cache_bytes, file_.header().row_bytes()) {
+  rows_per_page_ = header().rows_per_page;
+  row_bytes_ = header().row_bytes();
+  if (header().format.scales_bytes() > 0) scales_offset_ = header().format.codes_bytes();
+  page_reciprocal_ = ~std::uint64_t{0} / static_cast<std::uint64_t>(rows_per_page_) + 1;
   std::int64_t first = 0;
   for (std::size_t i = 0; i < header().sections.size(); ++i) {
+    first_page_.push_back((header().sections[i].data_offset_bytes - header().header_bytes) /
+                          kTablePageBytes);
     first_flat_row_.push_back(first);
     first += header().sections[i].n_rows;
     sources_.push_back(std::make_unique<Source>(*this, static_cast<int>(i)));
@@ -226,15 +232,20 @@ bool TableRows::is_checked(std::int64_t page) const {
   return true;
 }
 
+std::int64_t TableRows::page_in_section(std::int64_t row) const {
+  if (rows_per_page_ == 1) return row;
+  __extension__ using Uint128 = unsigned __int128;
+  return static_cast<std::int64_t>(static_cast<Uint128>(row) * page_reciprocal_ >> 64);
+}
+
 std::int64_t TableRows::page_of(const RowKey& key) const {
-  const TableSection& section = header().sections[static_cast<std::size_t>(key.layer)];
-  ENGRAMD_ASSERT(key.row >= 0 && key.row < section.n_rows);
-  return (section.data_offset_bytes - header().header_bytes) / kTablePageBytes +
-         key.row / header().rows_per_page;
+  ENGRAMD_ASSERT(key.row >= 0 &&
+                 key.row < header().sections[static_cast<std::size_t>(key.layer)].n_rows);
+  return first_page_[static_cast<std::size_t>(key.layer)] + page_in_section(key.row);
 }
 
 std::int64_t TableRows::offset_in_page(std::int64_t row) const {
-  return row % header().rows_per_page * header().row_bytes();
+  return (row - page_in_section(row) * rows_per_page_) * row_bytes_;
 }
 
 std::int64_t TableRows::flat_row(const RowKey& key) const {
@@ -254,8 +265,7 @@ RowBytes TableRows::resident(int layer, std::int64_t row) const {
   const std::int64_t page = page_of({layer, row});
   if (plan_.mode == TableMode::kMapped && !is_checked(page)) return {};
   const std::uint8_t* codes = pages_ + page * kTablePageBytes + offset_in_page(row);
-  const RowFormat& format = header().format;
-  return {codes, format.scales_bytes() > 0 ? codes + format.codes_bytes() : nullptr};
+  return {codes, scales_offset_ > 0 ? codes + scales_offset_ : nullptr};
 }
 
 Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,
@@ -310,14 +320,17 @@ Result<void> TableRows::read_misses(std::span<const RowKey> rows, std::vector<Mi
     stats_.pages_read += n_pages;
     stats_.bytes_read += n_pages * kTablePageBytes;
     stats_.depth_max = std::max(stats_.depth_max, n_pages);
+    std::vector<std::uint32_t> found(offsets.size());
+    crc32c_pages(buffer_.get(), offsets.size(), kTablePageBytes, found.data());
     const std::uint8_t* page = buffer_.get() - kTablePageBytes;
+    std::size_t page_index = 0;
     std::int64_t page_number = -1;
     for (; begin < end; ++begin) {
       const Miss& miss = misses[begin];
       if (miss.page != page_number) {
         page_number = miss.page;
         page += kTablePageBytes;
-        if (crc32c(page, kTablePageBytes) != checksums_[static_cast<std::size_t>(page_number)]) {
+        if (found[page_index++] != checksums_[static_cast<std::size_t>(page_number)]) {
           return file_.damaged_page(page_number);
         }
       }

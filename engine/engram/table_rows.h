@@ -109,6 +109,7 @@ class TableRows {
   Result<void> map_file(bool prefetch);
   bool is_checked(std::int64_t page) const;  // mapped: checks it on first touch
 
+  std::int64_t page_in_section(std::int64_t row) const;
   std::int64_t page_of(const RowKey& key) const;
   std::int64_t offset_in_page(std::int64_t row) const;
   std::int64_t flat_row(const RowKey& key) const;
@@ -120,6 +121,13 @@ class TableRows {
   TableMemoryPlan plan_;
   std::vector<std::uint32_t> checksums_;      // per page
   std::vector<std::int64_t> first_flat_row_;  // per layer
+  // What resident() needs, near at hand. A division would cost as much as the row's copy: row /
+  // rows_per_page is the upper half of row * page_reciprocal_, exact for rows below 2^52.
+  std::int64_t rows_per_page_ = 1;
+  std::int64_t row_bytes_ = 0;
+  std::int64_t scales_offset_ = 0;  // 0: no scales
+  std::uint64_t page_reciprocal_ = 0;
+  std::vector<std::int64_t> first_page_;  // per layer
   std::vector<std::unique_ptr<RowSource>> sources_;
   const std::uint8_t* pages_ = nullptr;  // resident or mapped: page 0 follows the header
   void* mapping_ = nullptr;

@@ -10,12 +10,13 @@
 #include "server/commands/gates.h"
 #include "server/commands/lookup.h"
 #include "server/commands/stdio.h"
+#include "server/commands/table.h"
 
 namespace engramd::server {
 
 const std::vector<Command>& all_commands() {
-  static const std::vector<Command> commands = {stdio_command(), chat_command(), lookup_command(),
-                                                gates_command(), config_command()};
+  static const std::vector<Command> commands = {stdio_command(), chat_command(),  lookup_command(),
+                                                gates_command(), table_command(), config_command()};
   return commands;
 }
 

@@ -1,6 +1,6 @@
 // The shell commands: what they print where, and their exit codes.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -103,4 +103,19 @@ test('what a file asks for and nobody can honour ends every command', async () =
   const { code, stderr } = await engramd(['chat', '--engram-deterministic-addressing', 'off', 'hi'])
   assert.equal(code, 2)
   assert.match(stderr, /deterministic.addressing/)
+})
+
+test('a table is imported, checked, described, and damage is found', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'engramd-table-'))
+  const file = join(folder, 'table.engram')
+  const model = join(dirname(fileURLToPath(import.meta.url)), '../../install/models/engram-nano')
+  const imported = await engramd(['table', 'import', '--quiet', model, file])
+  assert.equal(imported.code, 0, imported.stderr)
+  assert.equal((await engramd(['table', 'verify', file, model])).code, 0)
+  assert.match((await engramd(['table', 'info', file])).stdout, /orders 2\.\.3, 4 heads/)
+  const bytes = readFileSync(file)
+  bytes[bytes.length >> 1] ^= 1
+  writeFileSync(file, bytes)
+  const damaged = await engramd(['table', 'verify', file])
+  assert.equal(damaged.code, 1, damaged.stdout)
 })

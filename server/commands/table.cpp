@@ -1,0 +1,76 @@
+#include "server/commands/table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+#include "mcp/text.h"
+#include "server/commands/run_tool.h"
+#include "server/commands/table_files.h"
+
+namespace engramd::server {
+namespace {
+
+struct Verb {
+  const char* name;
+  Result<TableAnswer> (*run)(const config::EffectiveConfig& config, const TableArguments& words);
+};
+constexpr Verb kVerbs[] = {
+    {"info", table_info},
+    {"create", table_create},
+    {"import", table_import},
+    {"verify", table_verify},
+};
+
+int run_table(const config::EffectiveConfig& config) {
+  const std::string name = config.positional.empty() ? "" : config.positional.front();
+  const auto* verb = std::find_if(std::begin(kVerbs), std::end(kVerbs),
+                                  [&](const Verb& entry) { return name == entry.name; });
+  if (verb == std::end(kVerbs)) {
+    std::string known;
+    for (const Verb& entry : kVerbs) known += std::string(known.empty() ? "" : ", ") + entry.name;
+    return fail(invalid_argument("table: expected one of " + known + ", got " +
+                                 (name.empty() ? "none" : mcp::quote(name))));
+  }
+  const auto answer = verb->run(config, {config.positional.begin() + 1, config.positional.end()});
+  if (!answer) return fail(answer.error());
+  std::fputs(has_flag(config, "--json") ? json_text(answer->structured).c_str()
+                                        : mcp::sanitise_text(answer->text).c_str(),
+             stdout);
+  return answer->ok ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+Command table_command() {
+  return {
+      .name = "table",
+      .usage = "table info|create|import|verify [FOLDER] [FILE] [--json] [OPTION...]",
+      .summary = "make, describe and check the files that hold Engram table rows",
+      .description =
+          "info [FILE|FOLDER]     layout, sizes, and what opening it takes of memory with the\n"
+          "                       present options, or why it would be refused\n"
+          "create FILE            a table of zeros: engram.ngram_order, hash_heads, hash_buckets,\n"
+          "                       embed_dim and lookup_dtype; what is not stated is the model's\n"
+          "import FOLDER FILE     the tables of a model folder's safetensors as one row file\n"
+          "verify FILE [FOLDER]   every page against its checksum; with FOLDER (or --model) also\n"
+          "                       the layout and the token map against that model\n\n"
+          "Without FILE, info and verify take engram.table.path, then the model's own table.\n"
+          "create and import write FILE.partial first: interrupted, the same command goes on from\n"
+          "there, and FILE appears only when it is whole.",
+      .examples =
+          "engramd table import ./my-model table.engram\n"
+          "engramd table create table.engram --config config.toml --rows f16\n"
+          "engramd table info table.engram --json\n"
+          "engramd table verify table.engram ./my-model",
+      .flags = {{"--json", "", "One JSON object, for scripts."},
+                {"--rows", "CODEC",
+                 "create: how rows are stored: f32, f16, bf16, f8_e4m3, f8_e4m3_e8m0 or i8_scale; "
+                 "engram.lookup_dtype when left out."},
+                {"--layers", "LIST", "create: layers, counted from 0; the model's when left out."},
+                {"--quiet", "", "No progress on standard error."}},
+      .run = run_table,
+  };
+}
+
+}  // namespace engramd::server

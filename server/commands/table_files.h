@@ -1,0 +1,36 @@
+// The verbs of `engramd table` that work on row files, without a daemon: info, create, import,
+// verify. Each gets the words after its name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "config/effective_config.h"
+#include "config/result.h"
+#include "engine/engram/table_rows.h"
+
+namespace engramd::server {
+
+// What a verb answers: for people, and for --json.
+struct TableAnswer {
+  std::string text;
+  nlohmann::json structured;
+  bool ok = true;  // false: done, and the news is bad (verify found damage)
+};
+
+using TableArguments = std::vector<std::string>;
+Result<TableAnswer> table_info(const config::EffectiveConfig& config, const TableArguments& words);
+Result<TableAnswer> table_create(const config::EffectiveConfig& config,
+                                 const TableArguments& words);
+Result<TableAnswer> table_import(const config::EffectiveConfig& config,
+                                 const TableArguments& words);
+Result<TableAnswer> table_verify(const config::EffectiveConfig& config,
+                                 const TableArguments& words);
+
+// From [engram.table] and its neighbours to what TableRows::open takes.
+engine::TableOpenOptions to_table_open_options(const config::TableOptions& options,
+                                               std::int64_t available_memory_bytes);
+
+}  // namespace engramd::server

@@ -1,0 +1,292 @@
+// row_read_bench: how fast table rows come, beside what this machine's memory and drive can do.
+// Everything in one run, so that the ratios mean something on a shared machine.
+//   row_read_bench FILE [--megabytes N] [--batches N]
+// FILE is made (random rows of 256 fp8 + 8 scales), measured with O_DIRECT, and removed.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "engine/engram/table_rows.h"
+#include "engine/engram/table_writer.h"
+
+namespace {
+
+using namespace engramd::engine;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRowsPerBatch = 48;  // 24 rows on each of 2 layers: one token of DeepSeek-V4.1-Flash
+constexpr int kRounds = 5;         // alternating, the median counts
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class RandomContent final : public TableContent {
+ public:
+  explicit RandomContent(std::int64_t row_bytes) : row_bytes_(row_bytes) {}
+  engramd::Result<void> rows(int, std::int64_t, std::int64_t count, std::uint8_t* images) override {
+    for (std::int64_t i = 0; i < count * row_bytes_; i += 8) {
+      const std::uint64_t word = random_();
+      std::memcpy(images + i, &word,
+                  static_cast<std::size_t>(std::min<std::int64_t>(8, count * row_bytes_ - i)));
+    }
+    return {};
+  }
+  engramd::Result<void> owner_tags(int, std::int64_t, std::span<std::uint16_t>) override {
+    return {};
+  }
+  std::string identity() const override { return "random"; }
+
+ private:
+  std::int64_t row_bytes_;
+  std::mt19937_64 random_{1};
+};
+
+TableHeader bench_header(std::int64_t megabytes) {
+  EngramLayoutConfig config;
+  config.layer_ids = {1, 14};
+  config.max_ngram_size = 4;
+  config.n_heads = 8;
+  config.head_dim = 256;
+  config.hashed_vocab_size = 99092;
+  const std::int64_t buckets = (megabytes << 20) / (2 * 24 * 273);  // 15 rows per page
+  return *make_table_header(*make_bucket_layout(config, buckets),
+                            {RowCodec::kF8E4M3E8M0, 256, 1.0F}, false, std::string(64, '0'), 1);
+}
+
+std::vector<RowKey> random_keys(const TableHeader& header, std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<RowKey> keys;
+  for (std::size_t i = 0; i < n; ++i) {
+    const int layer = static_cast<int>(i % 2);
+    const auto n_rows =
+        static_cast<std::uint64_t>(header.sections[static_cast<std::size_t>(layer)].n_rows);
+    keys.push_back({layer, static_cast<std::int64_t>(random() % n_rows)});
+  }
+  return keys;
+}
+
+// Bytes the drive itself has read since boot, from its own counter (block/stat: 512-byte sectors).
+std::int64_t drive_bytes_read(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  std::ifstream file("/sys/dev/block/" + std::to_string(major(status.st_dev)) + ":" +
+                     std::to_string(minor(status.st_dev)) + "/stat");
+  std::int64_t reads = 0, merges = 0, sectors = 0;
+  file >> reads >> merges >> sectors;
+  return sectors * 512;
+}
+
+void drop_from_page_cache(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(file);
+}
+
+// Rows per second of a bare loop over sorted row addresses, and of the same rows asked of the
+// table.
+void bench_resident(TableRows& table) {
+  const auto row_bytes = static_cast<std::size_t>(table.header().row_bytes());
+  std::vector<RowKey> keys = random_keys(table.header(), 200000, 2);
+  std::sort(keys.begin(), keys.end(), [](const RowKey& a, const RowKey& b) {
+    return a.layer != b.layer ? a.layer < b.layer : a.row < b.row;
+  });
+  std::vector<const std::uint8_t*> addresses;
+  for (const RowKey& key : keys) addresses.push_back(table.resident(key.layer, key.row).codes);
+  std::vector<std::uint8_t> images(keys.size() * row_bytes);
+  std::vector<double> bare, gathered;
+  for (int round = 0; round < kRounds; ++round) {
+    auto start = Clock::now();
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      std::memcpy(images.data() + i * row_bytes, addresses[i], row_bytes);
+    }
+    bare.push_back(seconds_since(start));
+    start = Clock::now();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const RowBytes row = table.resident(keys[i].layer, keys[i].row);
+      std::memcpy(images.data() + i * row_bytes, row.codes, row_bytes);
+    }
+    gathered.push_back(seconds_since(start));
+  }
+  const auto n = static_cast<double>(keys.size());
+  std::printf("%-10s bare sorted loop %6.1f ns/row, gather %6.1f ns/row: %5.1f %% of it\n",
+              name_of(table.plan().mode), 1e9 * median(bare) / n, 1e9 * median(gathered) / n,
+              100 * median(bare) / median(gathered));
+}
+
+// Seconds of each batch, in order.
+std::vector<double> time_batches(std::size_t n, const std::function<void(std::size_t)>& batch) {
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto start = Clock::now();
+    batch(i);
+    seconds.push_back(seconds_since(start));
+  }
+  return seconds;
+}
+
+void print_cold(const char* name, const std::vector<double>& seconds, double mean_of_drive) {
+  double sum = 0;
+  for (const double s : seconds) sum += s;
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const double mean = sum / static_cast<double>(seconds.size());
+  std::printf("%-34s %7.3f ms mean %7.3f p50 %7.3f p99 %8.0f rows/s %6.1f %% of the drive\n", name,
+              1e3 * mean, 1e3 * sorted[sorted.size() / 2], 1e3 * sorted[sorted.size() * 99 / 100],
+              kRowsPerBatch / mean, 100 * mean_of_drive / mean);
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Batches of 48 rows that nothing holds in memory: the table, the bare page reader at the same
+// depth (the drive's own rate), a pread pool, and one fault after the other in a mapping.
+void bench_cold(const std::string& path, std::size_t n_batches) {
+  TableOpenOptions options;
+  options.cache_levels = 1;
+  options.cache_bytes = 0;
+  options.reader.direct_io = true;
+  options.reader.queue_depth = kRowsPerBatch;
+  const auto table = TableRows::open(path, options);
+  TableOpenOptions pool_options = options;
+  pool_options.reader.use_io_uring = false;
+  const auto pool = TableRows::open(path, pool_options);
+  if (!table || !pool) {
+    std::printf("cannot open: %s\n", (!table ? table : pool).error().message.c_str());
+    return;
+  }
+  const TableHeader& header = (*table)->header();
+  PageReaderOptions reader_options = options.reader;
+  const auto drive = make_page_reader(path, (*table)->file().descriptor(), reader_options);
+  std::printf("cold: %d-row batches, %s%s\n", kRowsPerBatch, (*table)->reader_name().c_str(),
+              (*table)->plan().direct_io ? ", O_DIRECT" : ", O_DIRECT refused here");
+
+  const std::size_t n_keys = n_batches * kRowsPerBatch;
+  std::vector<std::uint8_t> images(kRowsPerBatch * static_cast<std::size_t>(header.row_bytes()));
+  const PageBuffer pages = make_page_buffer(kRowsPerBatch);
+  std::mt19937_64 random(9);
+  std::vector<double> table_seconds, drive_seconds, pool_seconds;
+  const auto read_rows = [&](TableRows& from, std::uint64_t seed) {
+    const std::vector<RowKey> keys = random_keys(header, n_keys / kRounds, seed);
+    return time_batches(n_batches / kRounds, [&](std::size_t i) {
+      const auto batch = std::span(keys).subspan(i * kRowsPerBatch, kRowsPerBatch);
+      if (!from.read(batch, images.data(), {})) std::abort();
+    });
+  };
+  const std::int64_t counter = drive_bytes_read(path);
+  for (std::uint64_t round = 0; round < kRounds; ++round) {  // alternating: neighbours come and go
+    for (const double s : read_rows(**table, 10 + round)) table_seconds.push_back(s);
+    const auto seconds = time_batches(n_batches / kRounds, [&](std::size_t) {
+      std::vector<std::int64_t> offsets;
+      for (int i = 0; i < kRowsPerBatch; ++i) {
+        offsets.push_back(
+            static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(header.n_pages())) *
+                kTablePageBytes +
+            header.header_bytes);
+      }
+      std::sort(offsets.begin(), offsets.end());
+      if (!(*drive)->read(offsets, pages.get(), {})) std::abort();
+    });
+    drive_seconds.insert(drive_seconds.end(), seconds.begin(), seconds.end());
+    for (const double s : read_rows(**pool, 20 + round)) pool_seconds.push_back(s);
+  }
+  const std::int64_t counted = drive_bytes_read(path) - counter;
+
+  drop_from_page_cache(path);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto length = static_cast<std::size_t>(header.file_bytes);
+  auto* mapping =
+      static_cast<const std::uint8_t*>(::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0));
+  ::madvise(const_cast<std::uint8_t*>(mapping), length, MADV_RANDOM);
+  const auto mapped_keys = random_keys(header, n_keys / kRounds, 30);
+  const auto mapped_seconds = time_batches(n_batches / kRounds, [&](std::size_t i) {
+    for (std::size_t j = 0; j < kRowsPerBatch; ++j) {
+      const RowKey& key = mapped_keys[i * kRowsPerBatch + j];
+      const TableSection& section = header.sections[static_cast<std::size_t>(key.layer)];
+      const std::int64_t at = section.data_offset_bytes +
+                              key.row / header.rows_per_page * kTablePageBytes +
+                              key.row % header.rows_per_page * header.row_bytes();
+      std::memcpy(images.data(), mapping + at, static_cast<std::size_t>(header.row_bytes()));
+    }
+  });
+  ::munmap(const_cast<std::uint8_t*>(mapping), length);
+  ::close(file);
+
+  const double drive_mean = mean_of(drive_seconds);
+  print_cold("drive: bare pages, same depth", drive_seconds, drive_mean);
+  print_cold("table rows", table_seconds, drive_mean);
+  print_cold("table rows, pread pool", pool_seconds, drive_mean);
+  print_cold("serial faults in a mapping", mapped_seconds, drive_mean);
+  std::printf("table rows are %.1f times as fast as serial faults\n",
+              mean_of(mapped_seconds) / mean_of(table_seconds));
+  const TableReadStats stats = (*table)->stats();
+  std::printf(
+      "table read %.1f MB in %lld pages, depth up to %lld; the drive's own counter rose by "
+      "%.1f MB over its, the bare reader's and the pool's reads\n",
+      static_cast<double>(stats.bytes_read) / 1e6, static_cast<long long>(stats.pages_read),
+      static_cast<long long>(stats.depth_max), static_cast<double>(counted) / 1e6);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string path;
+  std::int64_t megabytes = 1024;
+  std::size_t n_batches = 1000;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--megabytes" && i + 1 < argc) {
+      megabytes = std::atoll(argv[++i]);
+    } else if (flag == "--batches" && i + 1 < argc) {
+      n_batches = static_cast<std::size_t>(std::atoll(argv[++i]));
+    } else {
+      path = flag;
+    }
+  }
+  if (path.empty() || megabytes < 16 || n_batches < kRounds) {
+    std::fprintf(stderr, "usage: row_read_bench FILE [--megabytes N] [--batches N]\n");
+    return 2;
+  }
+  const TableHeader header = bench_header(megabytes);
+  RandomContent content(header.row_bytes());
+  if (const auto written = write_table(path, header, content); !written) {
+    std::fprintf(stderr, "row_read_bench: %s\n", written.error().message.c_str());
+    return 1;
+  }
+  std::printf("%lld rows of %lld B, %.3f GB\n", static_cast<long long>(header.n_rows()),
+              static_cast<long long>(header.row_bytes()),
+              static_cast<double>(header.file_bytes) / 1e9);
+  for (const bool map : {false, true}) {
+    TableOpenOptions options;
+    options.map = map;
+    const auto table = TableRows::open(path, options);
+    if (table) bench_resident(**table);
+  }
+  drop_from_page_cache(path);
+  bench_cold(path, n_batches);
+  std::filesystem::remove(path);
+  return 0;
+}
