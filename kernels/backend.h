@@ -177,7 +177,7 @@ class Backend {
   // streams of every token with enabled[t]. history keeps the convolution's normed inputs (width
   // n_streams * D, fp32), of tokens that are not enabled too: leaving one update out must not
   // change what later tokens see. trace is filled for all tokens.
-  virtual void engram_update(const EngramGate& gate, float* key, const float* value,
+  virtual void engram_update(const EngramGate& gate, const float* key, const float* value,
                              std::span<const TokenSlot> slots, const PagedCache& history,
                              const std::uint8_t* enabled, float* streams,
                              const EngramGateTrace& trace) = 0;

@@ -1,8 +1,7 @@
 #include "server/config_facts.h"
 
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "engine/checkpoint/model_config.h"
@@ -31,10 +30,7 @@ void add_engram_facts(const engine::EngramConfig& engram, config::ModelFacts& fa
 Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& config) {
   const auto folder = find_model_folder(config.options.model, executable_folder());
   if (folder.has_error()) return folder.error();
-  std::ifstream file(folder.value() + "/config.json", std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto model = engine::parse_model_config(text.str());
+  const auto model = engine::read_model_config(folder.value());
   if (model.has_error()) return model.error();
 
   config::ModelFacts facts;
@@ -53,6 +49,12 @@ Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& conf
   facts.table_exists = fs::is_regular_file(config.options.table.path, error);
   facts.tokenizer_exists = fs::exists(config.options.layout.tokenizer_name_or_path, error);
   return facts;
+}
+
+bool print_refusals(const std::vector<config::Verdict>& verdicts) {
+  const auto refused = config::refusals(verdicts);
+  for (const std::string& line : refused) std::fprintf(stderr, "engramd: %s\n", line.c_str());
+  return !refused.empty();
 }
 
 }  // namespace engramd::server

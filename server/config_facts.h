@@ -10,4 +10,7 @@ namespace engramd::server {
 
 Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& config);
 
+// Prints every refusal; true when there was one.
+bool print_refusals(const std::vector<config::Verdict>& verdicts);
+
 }  // namespace engramd::server

@@ -42,13 +42,13 @@ int print(const std::string& text) {
 }
 
 // Prints what this model and machine cannot honour; false when there is nothing. A model that
-// cannot be read is the command's to report.
+// cannot be read is the command's to report. Only what somebody has set is judged: without settings
+// the start reads no file for it.
 bool refuse(const config::EffectiveConfig& config) {
+  const auto is_default = [](const config::Setting& s) { return s.rank == config::Rank::kDefault; };
+  if (std::all_of(config.settings.begin(), config.settings.end(), is_default)) return false;
   const auto facts = read_config_facts(config);
-  if (facts.has_error()) return false;
-  const auto refused = config::refusals(config::judge(config, facts.value()));
-  for (const std::string& line : refused) std::fprintf(stderr, "engramd: %s\n", line.c_str());
-  return !refused.empty();
+  return facts.has_value() && print_refusals(config::judge(config, facts.value()));
 }
 
 int run(const Command& command, std::vector<std::string> arguments) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/checkpoint/json_fields.h"
+#include "engine/checkpoint/regular_file.h"
 #include "kernels/limits.h"
 
 namespace engramd::engine {
@@ -197,6 +198,16 @@ Result<ModelConfig> parse_model_config(std::string_view json) {
       return error;
     }
   }
+  return config;
+}
+
+Result<ModelConfig> read_model_config(const std::string& folder) {
+  constexpr std::int64_t kBytesMax = 4 << 20;  // the largest public config.json is 100 KB
+  const std::string path = folder + "/config.json";
+  const auto text = read_text_file(path, kBytesMax);
+  if (text.has_error()) return text.error();
+  auto config = parse_model_config(*text);
+  if (config.has_error()) return Error{config.error().kind, path + ": " + config.error().message};
   return config;
 }
 

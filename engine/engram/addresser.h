@@ -33,7 +33,6 @@ class Addresser {
   Addresser(const EngramLayout& layout, std::int32_t pad_class);
 
   const EngramLayout& layout() const { return *layout_; }
-  int look_back() const { return layout_->config.max_ngram_size - 1; }
 
   // How many tokens of the longest N-gram that ends at `position` may be read, the current one
   // included: 0 (dead) .. max_ngram_size. An order above that is bypassed.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "engine/checkpoint/model_config.h"
-#include "engine/checkpoint/regular_file.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace engramd::engine {
@@ -17,7 +16,6 @@ namespace {
 using kernels::DType;
 using kernels::TensorView;
 
-constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public config.json is 100 KB
 constexpr char kTokenMapTensor[] = "model.engram.token_map";
 
 Result<RowCodec> codec_of(const std::string& name, DType weight, const TensorView* scale) {
@@ -137,11 +135,8 @@ Result<void> CheckpointRows::read(std::span<const std::int64_t> rows, std::uint8
 }
 
 Result<CheckpointTables> open_checkpoint_layout(const std::string& folder) {
-  const auto text = read_text_file(folder + "/config.json", kConfigBytesMax);
-  if (!text) return text.error();
-  const auto config = parse_model_config(*text);
-  if (!config)
-    return Error{config.error().kind, folder + "/config.json: " + config.error().message};
+  const auto config = read_model_config(folder);
+  if (!config) return config.error();
   if (!config->engram) {
     return invalid_argument(folder + ": this model has no Engram tables (config.json names none)");
   }

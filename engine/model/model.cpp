@@ -2,14 +2,11 @@
 
 #include <utility>
 
-#include "engine/checkpoint/regular_file.h"
 #include "engine/model/weight_binding.h"
 
 namespace engramd::engine {
 
 namespace {
-
-constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public config.json is 100 KB
 
 Result<TokenMap> bind_token_map(const Model& model) {
   const auto view = model.checkpoint.tensor("model.engram.token_map", kernels::DType::kI32,
@@ -21,19 +18,20 @@ Result<TokenMap> bind_token_map(const Model& model) {
 
 }  // namespace
 
+const EngramBlock& Model::engram_block(std::size_t index) const {
+  return *layers[static_cast<std::size_t>(layout.layers[index].layer_id)].engram;
+}
+
 std::int32_t Model::pad_class() const {
+  if (layout.layers.empty()) return 0;
   return token_map.classes[static_cast<std::size_t>(layout.config.pad_token_id)];
 }
 
 Result<std::unique_ptr<const Model>> open_model(const std::string& folder,
                                                 const OpenModelOptions& options) {
   auto model = std::make_unique<Model>();
-  const auto text = read_text_file(folder + "/config.json", kConfigBytesMax);
-  if (text.has_error()) return text.error();
-  auto config = parse_model_config(*text);
-  if (config.has_error()) {
-    return Error{config.error().kind, folder + "/config.json: " + config.error().message};
-  }
+  auto config = read_model_config(folder);
+  if (config.has_error()) return config.error();
   model->config = std::move(*config);
   if (options.experts_per_token > 0) {
     if (options.experts_per_token > model->config.n_routed_experts) {

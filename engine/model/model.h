@@ -52,7 +52,8 @@ struct Model {
   std::vector<ModelLayer> layers;
   Checkpoint checkpoint;
 
-  std::int32_t pad_class() const;
+  const EngramBlock& engram_block(std::size_t index) const;  // index into layout.layers
+  std::int32_t pad_class() const;                            // 0 without Engram
 };
 
 struct OpenModelOptions {

@@ -47,7 +47,7 @@ bool GateInspection::advance(bool chats_run) {
   }
   if (job_.on_progress) {
     const std::int64_t ablated = next_ablation_ < 0 ? 0 : total - 1 - next_ablation_;
-    job_.on_progress(sequence_->n_cached() == total || ablated > 0 ? ablated : 0, total);
+    job_.on_progress(ablated, total);
   }
   return false;
 }
@@ -103,16 +103,16 @@ void GateInspection::describe_ngrams() {
   const Addresser addresser(layout, model_->pad_class());
   std::vector<std::int64_t> rows(job_.ids.size() * n_columns);
   std::vector<NgramKey> keys(job_.ids.size() * n_orders);
-  for (const ModelLayer& layer : model_->layers) {
-    if (!layer.engram) continue;
-    addresser.rows(layer.engram->index, sequence_->classes(), 0, sequence_->size(), rows.data(),
+  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
+    const std::uint16_t* owner = model_->engram_block(index).owner;
+    addresser.rows(static_cast<int>(index), sequence_->classes(), 0, sequence_->size(), rows.data(),
                    keys.data());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::size_t at = i / n_columns;
       const auto order =
           static_cast<std::size_t>(layout.order_of(static_cast<int>(i % n_columns)) - 2);
       const NgramKey& key = keys[at * n_orders + order];
-      if (!key.bypassed && layer.engram->owner[rows[i]] == owner_tag(key.mix)) {
+      if (!key.bypassed && owner[rows[i]] == owner_tag(key.mix)) {
         report_.positions[at].owned[order] = true;
       }
     }

@@ -41,7 +41,6 @@ class Generation {
   bool cancelled() const { return job_.stop.stop_requested(); }
   std::stop_token stop() const { return job_.stop; }
   bool in_prefill() const { return sequence_.n_cached() < n_prompt_; }
-  std::int64_t pending_tokens() const { return sequence_.size() - sequence_.n_cached(); }
   // The next positions to compute, at most tokens_max of them.
   SequenceSlice next_slice(std::int64_t tokens_max);
 

@@ -66,33 +66,31 @@ Result<void> check_tokenizer(const Model& model, const Tokenizer& tokenizer,
 
 class ModelRowFacts final : public RowFacts {
  public:
-  explicit ModelRowFacts(const Model& model) {
-    for (const ModelLayer& layer : model.layers) {
-      if (layer.engram) blocks_.push_back(&*layer.engram);
-    }
-    std::sort(blocks_.begin(), blocks_.end(),
-              [](const EngramBlock* a, const EngramBlock* b) { return a->index < b->index; });
-  }
+  explicit ModelRowFacts(const Model& model) : model_(&model) {}
   bool occupied(int layer, std::int64_t row) const override { return owner(layer, row) != 0; }
   std::uint16_t owner(int layer, std::int64_t row) const override {
-    return blocks_[static_cast<std::size_t>(layer)]->owner[row];
+    return block(layer).owner[row];
   }
   double norm(int layer, std::int64_t row) const override {
-    const kernels::EngramTable& table = blocks_[static_cast<std::size_t>(layer)]->table;
-    const std::int64_t width = table.weight.shape[1];
-    const std::int64_t n_scales = table.scale.shape[1];
-    double square = 0;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const double value =
-          double{decode_e4m3(table.weight.as<std::uint8_t>()[row * width + i])} *
-          decode_e8m0(table.scale.as<std::uint8_t>()[row * n_scales + i / kScaleBlock]);
-      square += value * value;
+    const auto width = static_cast<std::size_t>(model_->layout.config.head_dim);
+    std::vector<std::uint8_t> image;  // codes, then scales: apart in the checkpoint
+    for (const kernels::TensorView* part :
+         {&block(layer).table.weight, &block(layer).table.scale}) {
+      const auto* bytes = part->as<std::uint8_t>() + row * part->shape[1];
+      image.insert(image.end(), bytes, bytes + part->shape[1]);
     }
+    std::vector<float> values(width);
+    decode_row(RowCodec::kF8E4M3E8M0, image.data(), values);
+    double square = 0;
+    for (const float value : values) square += double{value} * value;
     return std::sqrt(square);
   }
 
  private:
-  std::vector<const EngramBlock*> blocks_;
+  const EngramBlock& block(int layer) const {
+    return model_->engram_block(static_cast<std::size_t>(layer));
+  }
+  const Model* model_;
 };
 
 ModelFacts describe(const Model& model, const LocalEngineOptions& options,
@@ -144,7 +142,7 @@ struct LocalEngine::Impl {
         cache(std::move(room)),
         facts(describe(*model, options, *backend)),
         rows(*model),
-        addresser(model->layout, model->layout.layers.empty() ? 0 : model->pad_class()),
+        addresser(model->layout, model->pad_class()),
         scheduler(*model, tokenizer, *backend, cache, options, facts.name) {}
 
   const LocalEngineOptions options;
@@ -263,16 +261,12 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
     return on_done(
         invalid_argument("this model has no Engram layers: there are no gates to inspect"));
   }
-  auto refuse = on_done;
   auto inspection = std::make_shared<GateInspection>(
-      GateJob{std::move(ids), options, std::move(on_progress), std::move(on_done), std::move(stop)},
+      GateJob{std::move(ids), options, std::move(on_progress), on_done, std::move(stop)},
       *impl_->model, impl_->tokenizer, *impl_->backend, impl_->scheduler.stop());
-  const bool queued = impl_->scheduler.background(
+  const auto queued = impl_->scheduler.background(
       [inspection](bool chats_run) { return inspection->advance(chats_run); });
-  if (!queued) {
-    refuse(limit_exceeded(
-        "the queue of inspections is full (limits.queue_length_max); try again later"));
-  }
+  if (queued.has_error()) on_done(queued.error());
 }
 
 const Tokenizer& LocalEngine::tokenizer() const {
@@ -284,9 +278,8 @@ const ModelFacts& LocalEngine::facts() const {
 
 EngineMemory LocalEngine::memory() const {
   EngineMemory memory;
-  for (const ModelLayer& layer : impl_->model->layers) {
-    if (!layer.engram) continue;
-    const kernels::EngramTable& table = layer.engram->table;
+  for (std::size_t index = 0; index < impl_->model->layout.layers.size(); ++index) {
+    const kernels::EngramTable& table = impl_->model->engram_block(index).table;
     memory.table += table.weight.bytes() + table.scale.bytes() +
                     table.weight.shape[0] * static_cast<std::int64_t>(sizeof(std::uint16_t));
   }

@@ -25,41 +25,39 @@ Scheduler::~Scheduler() {
   thread_.join();
 }
 
-void Scheduler::submit(ChatJob job) {
-  Error refused;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) {
-      refused = unavailable("the engine is shutting down");
-    } else if (static_cast<int>(waiting_.size()) >= options_.queue_length_max) {
-      refused = limit_exceeded("the queue is full: " + std::to_string(waiting_.size()) +
-                               " requests wait (limits.queue_length_max); try again later");
-    } else {
-      ++stats_.requests_started;
-      stats_.queue_length = static_cast<std::int64_t>(waiting_.size()) + 1;
-      waiting_.push_back(std::move(job));
-      wake_.notify_one();
-      return;
-    }
-  }
-  job.callbacks.on_done(refused);
+Result<void> Scheduler::room_for_one_more(std::size_t n_waiting) const {
+  if (stopping_) return unavailable("the engine is shutting down");
+  if (static_cast<int>(n_waiting) < options_.queue_length_max) return {};
+  return limit_exceeded("the queue is full: " + std::to_string(n_waiting) +
+                        " requests wait (limits.queue_length_max); try again later");
 }
 
-bool Scheduler::background(Advance advance) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || static_cast<int>(background_.size()) >= options_.queue_length_max)
-      return false;
-    background_.push_back(std::move(advance));
+void Scheduler::submit(ChatJob job) {
+  std::unique_lock lock(mutex_);
+  auto room = room_for_one_more(waiting_.size());
+  if (room.has_error()) {
+    lock.unlock();
+    return job.callbacks.on_done(room.error());
   }
+  ++stats_.requests_started;
+  waiting_.push_back(std::move(job));
   wake_.notify_one();
-  return true;
+}
+
+Result<void> Scheduler::background(Advance advance) {
+  const std::lock_guard lock(mutex_);
+  auto room = room_for_one_more(background_.size());
+  if (room.has_error()) return room;
+  background_.push_back(std::move(advance));
+  wake_.notify_one();
+  return {};
 }
 
 EngineStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
-  stats.queue_length += static_cast<std::int64_t>(background_.size());
+  stats.queue_length = static_cast<std::int64_t>(waiting_.size() + background_.size());
+  for (const auto& order : stats.engram.orders) stats.rows_read_resident += order.lookups;
   return stats;
 }
 
@@ -143,7 +141,6 @@ void Scheduler::admit() {
       next_ = std::make_unique<Generation>(std::move(waiting_.front()), *model_, *tokenizer_,
                                            *cache_, model_name_);
       waiting_.pop_front();
-      stats_.queue_length = static_cast<std::int64_t>(waiting_.size());
     }
     if (next_->cancelled()) {
       finish(std::move(next_), FinishReason::kCancelled);
@@ -227,8 +224,6 @@ void Scheduler::finish(std::unique_ptr<Generation> generation, FinishReason reas
     ++(was_cancelled ? stats_.requests_cancelled : stats_.requests_finished);
     stats_.engram.add(result.engram_prompt);
     stats_.engram.add(result.engram_generated);
-    stats_.rows_read_resident = 0;
-    for (const auto& order : stats_.engram.orders) stats_.rows_read_resident += order.lookups;
     stats_.running = static_cast<std::int64_t>(running_.size());
     cache_bytes_ = cache_->bytes_in_use();
   }

@@ -29,9 +29,9 @@ class Scheduler {
   // Every outcome reaches the job's on_done, a full queue included (kLimitExceeded).
   void submit(ChatJob job);
   // `advance` is called between passes until it returns true. Its turns are short, and shorter
-  // still when chats run beside it. False when the queue is full.
+  // still when chats run beside it. Refused when the queue is full or the engine stops.
   using Advance = std::function<bool(bool chats_run)>;
-  bool background(Advance advance);
+  Result<void> background(Advance advance);
   std::stop_token stop() const { return stop_.get_token(); }  // of the whole engine
 
   EngineStats stats() const;
@@ -43,6 +43,7 @@ class Scheduler {
   void admit();
   void drop_cancelled();
   void end_everything();
+  Result<void> room_for_one_more(std::size_t n_waiting) const;  // under mutex_
   void put_back(Advance advance);
   void step();
   // Samples the next token of every slice that has logits.

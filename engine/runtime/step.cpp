@@ -5,12 +5,8 @@ namespace engramd::engine {
 Step::Step(const Model& model, kernels::Backend& backend, KvCache& cache)
     : model_(&model),
       cache_(&cache),
-      addresser_(model.layout, model.layout.layers.empty() ? 0 : model.pad_class()),
+      addresser_(model.layout, model.pad_class()),
       forward_(model, backend) {
-  owners_.resize(model.layout.layers.size());
-  for (const ModelLayer& layer : model.layers) {
-    if (layer.engram) owners_[static_cast<std::size_t>(layer.engram->index)] = layer.engram->owner;
-  }
   rows_.resize(model.layout.layers.size());
 }
 
@@ -67,7 +63,7 @@ void Step::count(const SequenceSlice& slice, int layer, const std::int64_t* rows
                  std::span<const NgramKey> keys) {
   const auto n_orders = static_cast<std::size_t>(model_->layout.n_orders());
   const int n_heads = model_->layout.config.n_heads;
-  const std::uint16_t* owner = owners_[static_cast<std::size_t>(layer)];
+  const std::uint16_t* owner = model_->engram_block(static_cast<std::size_t>(layer)).owner;
   auto& orders = slice.counts->orders;
   orders.resize(n_orders);
   for (std::size_t i = 0; i < keys.size(); ++i) {

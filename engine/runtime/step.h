@@ -43,7 +43,6 @@ class Step {
   KvCache* cache_;
   Addresser addresser_;
   Forward forward_;
-  std::vector<const std::uint16_t*> owners_;  // per Engram layer
   KvCache::Views views_;
   std::vector<const BlockId*> block_tables_;
   std::vector<TokenId> tokens_;

@@ -152,9 +152,9 @@ class TableCollector {
 };
 
 const json& member(const json& object, const char* name) {
-  static const json kNull;
+  static const json null;
   const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? kNull : *found;
+  return found == object.end() ? null : *found;
 }
 
 std::string type_of(const json& component) {

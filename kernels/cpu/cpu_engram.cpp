@@ -50,7 +50,7 @@ void CpuBackend::engram_gather(const EngramTable& table, const std::int64_t* row
   });
 }
 
-void CpuBackend::engram_update(const EngramGate& gate, float* key, const float* value,
+void CpuBackend::engram_update(const EngramGate& gate, const float* key, const float* value,
                                std::span<const TokenSlot> slots, const PagedCache& history,
                                const std::uint8_t* enabled, float* streams,
                                const EngramGateTrace& trace) {

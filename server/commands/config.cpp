@@ -21,9 +21,7 @@ int run_config(const config::EffectiveConfig& config) {
   std::fputs(has_flag(config, "--json") ? config::print_config_json(config, verdicts).c_str()
                                         : config::print_config(config, verdicts).c_str(),
              stdout);
-  const auto refused = config::refusals(verdicts);
-  for (const std::string& line : refused) std::fprintf(stderr, "engramd: %s\n", line.c_str());
-  return refused.empty() ? kExitOk : kExitUsage;
+  return print_refusals(verdicts) ? kExitUsage : kExitOk;
 }
 
 }  // namespace

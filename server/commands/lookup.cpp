@@ -73,9 +73,9 @@ Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
 
 // The last value of a flag, or `otherwise`.
 std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,
-                    std::string otherwise) {
+                    const std::string& otherwise) {
   const auto values = flag_values(config, flag);
-  return values.empty() ? std::move(otherwise) : values.back();
+  return values.empty() ? otherwise : values.back();
 }
 
 Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {

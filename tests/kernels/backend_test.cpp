@@ -292,13 +292,12 @@ TEST_P(BackendTest, EngramGatherGateAndConvolution) {
     agree(
         [&](Backend& b) {
           Paged history(DType::kF32, static_cast<int>(update_width));
-          auto k = key;
           auto h = streams;
           auto seen = sized(n_tokens * (3 * kStreams + 1));
           const EngramGateTrace trace{seen.data(), seen.data() + n_tokens * kStreams,
                                       seen.data() + n_tokens * 3 * kStreams,
                                       seen.data() + n_tokens * 2 * kStreams};
-          b.engram_update(gate, k.data(), value.data(), slots, history.cache, enabled.data(),
+          b.engram_update(gate, key.data(), value.data(), slots, history.cache, enabled.data(),
                           h.data(), trace);
           h.insert(h.end(), seen.begin(), seen.end());
           return h;

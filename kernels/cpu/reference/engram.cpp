@@ -77,7 +77,7 @@ void ReferenceBackend::engram_gather(const EngramTable& table, const std::int64_
   }
 }
 
-void ReferenceBackend::engram_update(const EngramGate& gate, float* key, const float* value,
+void ReferenceBackend::engram_update(const EngramGate& gate, const float* key, const float* value,
                                      std::span<const TokenSlot> slots, const PagedCache& history,
                                      const std::uint8_t* enabled, float* streams,
                                      const EngramGateTrace& trace) {

@@ -32,7 +32,7 @@ class ReferenceBackend final : public Backend {
                           float* out, std::int32_t* chosen) override;
   void engram_gather(const EngramTable& table, const std::int64_t* rows, std::int64_t n_tokens,
                      int n_columns, float* out) override;
-  void engram_update(const EngramGate& gate, float* key, const float* value,
+  void engram_update(const EngramGate& gate, const float* key, const float* value,
                      std::span<const TokenSlot> slots, const PagedCache& history,
                      const std::uint8_t* enabled, float* streams,
                      const EngramGateTrace& trace) override;

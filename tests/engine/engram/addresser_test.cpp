@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/safetensors.h"
-#include "tests/engine/engram/sha256.h"
+#include "engine/engram/sha256.h"
 
 namespace engramd::engine {
 namespace {
@@ -212,7 +212,7 @@ TEST(Qwen4Exp, PrimesRunOnFromLayerToLayer) {
 // SHA-256 of the rows as little-endian uint32, position-major: published for V4.1.
 std::string digest_of(const std::vector<std::int64_t>& rows) {
   std::vector<std::uint32_t> words(rows.begin(), rows.end());
-  return test::sha256_hex({reinterpret_cast<const char*>(words.data()), words.size() * 4});
+  return sha256_hex({reinterpret_cast<const char*>(words.data()), words.size() * 4});
 }
 
 class V41 : public ::testing::Test {

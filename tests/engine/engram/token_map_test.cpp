@@ -15,8 +15,8 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/engram/addresser.h"
+#include "engine/engram/sha256.h"
 #include "tests/engine/engram/gzip_file.h"
-#include "tests/engine/engram/sha256.h"
 
 namespace engramd::engine {
 namespace {
@@ -171,7 +171,7 @@ TEST(NormalizeForEngram, EveryCodePointThatDoesNotDependOnTheUnicodeVersion) {
       if (surrogate || sensitive.contains(c)) continue;
       normalized += normalize_for_engram(utf8_of(c)) + '\xFF';
     }
-    EXPECT_EQ(test::sha256_hex(normalized), block[2].get<std::string>()) << block[0];
+    EXPECT_EQ(sha256_hex(normalized), block[2].get<std::string>()) << block[0];
   }
 }
 
