@@ -78,7 +78,8 @@ class Collector {
       }
       current = setting;
     }
-    for (const Setting& setting : config_.settings) {
+    for (Setting& setting : config_.settings) {
+      if (setting.row->syntax == Syntax::kPath) make_absolute(setting.value);
       setting.row->member.set(config_.options, setting.value);
     }
   }
@@ -87,6 +88,14 @@ class Collector {
   template <class T>
   static void append(std::vector<T>& to, const std::vector<T>& from) {
     to.insert(to.end(), from.begin(), from.end());
+  }
+
+  // What `engramd config` prints may be loaded from another folder.
+  static void make_absolute(Value& value) {
+    const fs::path path = std::get<std::string>(value);
+    std::error_code error;
+    const fs::path absolute = fs::absolute(path, error);
+    if (!path.empty() && !error) value = absolute.lexically_normal().string();
   }
 
   void list_ignored(const fs::path& folder) {

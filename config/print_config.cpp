@@ -25,7 +25,9 @@ std::string comment(std::string text) {
 
 std::string setting_lines(const Setting& setting, const Verdict* verdict) {
   constexpr std::size_t kOriginColumn = 44;
-  std::string line = setting.row->key.substr(section_of(*setting.row).size() + 1);
+  // A default is shown and not stated: who loads this text states what was stated here.
+  std::string line = setting.rank == Rank::kDefault ? "#" : "";
+  line += setting.row->key.substr(section_of(*setting.row).size() + 1);
   line += " = " + to_toml(setting.value);
   line.resize(std::max(line.size(), kOriginColumn), ' ');
   line += "  " + comment(setting.origin);

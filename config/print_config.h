@@ -11,7 +11,8 @@
 
 namespace engramd::config {
 
-// Itself a config.toml with comments: loading it gives the same values.
+// Itself a config.toml: loading it from anywhere gives the same values and verdicts. Defaults stand
+// in comments.
 std::string print_config(const EffectiveConfig& config, std::span<const Verdict> verdicts);
 // For scripts: one JSON object, keys in a fixed order.
 std::string print_config_json(const EffectiveConfig& config, std::span<const Verdict> verdicts);

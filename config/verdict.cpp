@@ -80,7 +80,7 @@ Ruling judge_remote_code(const Case&) {
 Ruling judge_top_k(const Case& c) {
   const std::int64_t asked = c.options.moe.top_k;
   const std::int64_t own = c.facts.num_experts_per_tok;
-  if (asked == own || asked == 0) return checked("the model's own number, " + std::to_string(own));
+  if (asked == own) return checked("the model's own number, " + std::to_string(own));
   if (asked <= c.facts.n_routed_experts) {
     return used(std::to_string(asked) + " experts per token instead of the model's own " +
                 std::to_string(own) + "; quality changes");
@@ -180,7 +180,6 @@ Ruling judge_offload(const Case& c) {
 }
 
 Ruling judge_table_path(const Case& c) {
-  if (c.options.table.path.empty()) return used("the model's own table");
   if (c.facts.table_exists) return used("this table is opened");
   return reported("no such file; the model's own table is used");
 }
@@ -205,6 +204,7 @@ Ruling judge_api_key_env(const Case& c) {
 Ruling judge_parameters(const Case& c) {
   const PlannerOptions& p = c.options.planner;
   constexpr double kTolerance = 0.051;  // files round to one decimal
+  if (p.sparse_params_b == 0 || p.activated_params_b == 0) return checked("no parts stated");
   const double sum = p.sparse_params_b + p.activated_params_b;
   Ruling ruling = checked("sparse " + to_text(p.sparse_params_b) + " + activated " +
                           to_text(p.activated_params_b) + " = " + fixed(sum, 1) + ", total " +
@@ -219,6 +219,7 @@ Ruling judge_part(const Case&) {
 
 Ruling judge_engram_parameters(const Case& c) {
   const PlannerOptions& p = c.options.planner;
+  if (p.sparse_params_b == 0) return checked("no sparse ones stated to be part of");
   Ruling ruling = checked("part of the " + to_text(p.sparse_params_b) + " sparse ones");
   ruling.differs = p.engram_params_b > p.sparse_params_b;
   return ruling;
@@ -259,6 +260,7 @@ Ruling judge_rho_range(const Case& c) {
     return refused("expected two numbers, low then high, got " + to_toml(range));
   }
   const double rho = c.options.planner.rho;
+  if (rho == 0) return checked("no rho stated to lie in it");
   const bool inside = rho >= range[0] && rho <= range[1];
   Ruling ruling =
       checked("rho " + to_text(rho) + " lies " + (inside ? "inside" : "outside") + " this range");
@@ -280,7 +282,14 @@ Ruling judge_flops(const Case& c) {
 struct Rule {
   std::string_view key;
   std::function<Ruling(const Case&)> judge;
+  bool zero_is_a_statement =
+      false;  // elsewhere 0 or nothing between quotes or brackets states none
 };
+
+bool is_empty(const Value& value) {
+  return value == Value(std::int64_t{0}) || value == Value(0.0) || value == Value(std::string()) ||
+         value == Value(std::vector<std::int64_t>()) || value == Value(std::vector<double>());
+}
 
 // For keys that only state a number of the model: option against fact.
 template <class Section, class T>
@@ -289,6 +298,11 @@ Rule same_as_model(std::string_view key, Section Options::*section, T Section::*
   return {key, [=](const Case& c) {
             return compare(c.options.*section.*member, c.facts.*fact, what, more);
           }};
+}
+
+Rule also_zero(Rule rule) {
+  rule.zero_is_a_statement = true;
+  return rule;
 }
 
 std::vector<Rule> model_rules() {
@@ -306,7 +320,7 @@ std::vector<Rule> model_rules() {
                     "shared experts"),
       {"moe.top_k", judge_top_k},
       {"moe.expert_parallel", judge_expert_parallel},
-      {"moe.router_jitter", judge_router_jitter},
+      also_zero({"moe.router_jitter", judge_router_jitter}),
       {"moe.routing_strategy", judge_strategy},
       same_as_model("moe.normalize_gates", &O::moe, &M::normalize_gates, &F::norm_topk_prob,
                     "normalisation of gates"),
@@ -360,10 +374,10 @@ std::vector<Rule> layout_rules() {
                     &F::engram_n_heads, "heads per order", more),
       same_as_model("engram.layout.layer_ids", &O::layout, &L::layer_ids, &F::engram_layer_ids,
                     "layers with Engram, counted from 0", more),
-      same_as_model("engram.layout.pad_id", &O::layout, &L::pad_id, &F::engram_pad_token_id,
-                    "padding token", more),
-      same_as_model("engram.layout.seed", &O::layout, &L::seed, &F::engram_seed,
-                    "seed of the multipliers", more),
+      also_zero(same_as_model("engram.layout.pad_id", &O::layout, &L::pad_id,
+                              &F::engram_pad_token_id, "padding token", more)),
+      also_zero(same_as_model("engram.layout.seed", &O::layout, &L::seed, &F::engram_seed,
+                              "seed of the multipliers", more)),
       same_as_model("engram.layout.kernel_size", &O::layout, &L::kernel_size,
                     &F::engram_kernel_size, "taps of the short convolution"),
       same_as_model("engram.layout.hidden_size", &O::layout, &L::hidden_size, &F::hidden_size,
@@ -391,13 +405,15 @@ std::vector<Rule> service_rules() {
 }
 
 // A key without a rule changes what the daemon does, whatever the model; its help says what.
-Ruling ruling_of(const OptionRow& row, const std::vector<Rule>& rules, const Case& c) {
+Ruling ruling_of(const Setting& setting, const std::vector<Rule>& rules, const Case& c) {
+  const OptionRow& row = *setting.row;
   const bool describes_engram = row.key.starts_with("engram.") && row.key != "engram.enable";
   if (describes_engram && !c.facts.has_engram) return reported("the model has no Engram");
   const auto rule =
       std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.key == row.key; });
-  if (rule != rules.end()) return rule->judge(c);
-  return used(row.help);
+  if (rule == rules.end()) return used(row.help);
+  if (!rule->zero_is_a_statement && is_empty(setting.value)) return checked("states nothing");
+  return rule->judge(c);
 }
 
 }  // namespace
@@ -417,7 +433,7 @@ std::vector<Verdict> judge(const EffectiveConfig& config, const ModelFacts& fact
   std::vector<Verdict> verdicts;
   for (const Setting& setting : config.settings) {
     if (setting.rank == Rank::kDefault) continue;
-    Ruling ruling = ruling_of(*setting.row, rules, c);
+    Ruling ruling = ruling_of(setting, rules, c);
     verdicts.push_back({setting.row->key, setting.written_key, to_toml(setting.value),
                         setting.origin, ruling.kind, ruling.differs, std::move(ruling.note)});
   }

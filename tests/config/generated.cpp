@@ -1,5 +1,7 @@
 #include "tests/config/generated.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -59,6 +61,15 @@ ModelFacts bundled_facts() {
   return facts;
 }
 
+std::vector<std::string> user_sets() {
+  std::vector<std::string> sets;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs)) {
+    if (entry.is_directory()) sets.push_back(entry.path().filename().string());
+  }
+  std::sort(sets.begin(), sets.end());
+  return sets;
+}
+
 EffectiveConfig load_user_set(const std::string& name) {
   ConfigRequest request;
   request.arguments = {"--config-dir", kConfigs + name};
@@ -68,8 +79,7 @@ EffectiveConfig load_user_set(const std::string& name) {
 std::vector<GeneratedFile> generated_files() {
   std::vector<GeneratedFile> files = {
       {std::string(ENGRAMD_SOURCE_DIR) + "/install/engramd.toml", print_sample_file()}};
-  for (const std::string set :
-       {"clients", "demo-json", "engram-toml", "experiment", "lookup-and-routing"}) {
+  for (const std::string& set : user_sets()) {
     files.push_back({kConfigs + set + ".golden.txt", golden_text(set)});
   }
   return files;

@@ -17,6 +17,8 @@ struct GeneratedFile {
 // The bundled model on a machine without a GPU (install/models/engram-nano/config.json).
 ModelFacts bundled_facts();
 
+// The users' folders in tests/data/configs, whatever is there.
+std::vector<std::string> user_sets();
 // Loads one of the users' folders with an empty environment.
 EffectiveConfig load_user_set(const std::string& name);
 
