@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/row_format.h"
 #include "kernels/tensor_view.h"
 
 namespace engramd::kernels {
@@ -101,12 +102,6 @@ struct MixtureOfExperts {
   const FeedForward* shared = nullptr;             // or nullptr
 };
 
-// One layer's table, resident: row codes and their scales.
-struct EngramTable {
-  TensorView weight;  // [n_rows, head_dim], f8 e4m3
-  TensorView scale;   // [n_rows, head_dim / 32 rounded up], f8 e8m0
-};
-
 struct EngramGate {
   int n_streams = 1;
   int hidden_size = 0;
@@ -170,9 +165,9 @@ class Backend {
   virtual void mixture_of_experts(const MixtureOfExperts& weights, const float* x,
                                   std::int64_t n_tokens, float* out, std::int32_t* chosen) = 0;
 
-  // rows: [n_tokens, n_columns] row indices. out: [n_tokens, n_columns * head_dim].
-  virtual void engram_gather(const EngramTable& table, const std::int64_t* rows,
-                             std::int64_t n_tokens, int n_columns, float* out) = 0;
+  // rows: [n_tokens, n_columns], where each lies. out: [n_tokens, n_columns * format.n_columns].
+  virtual void engram_gather(const RowFormat& format, const RowBytes* rows, std::int64_t n_tokens,
+                             int n_columns, float* out) = 0;
   // key: [n_tokens, n_streams, D]; value: [n_tokens, D]. Adds gate * value + silu(conv) to the
   // streams of every token with enabled[t]. history keeps the convolution's normed inputs (width
   // n_streams * D, fp32), of tokens that are not enabled too: leaving one update out must not

@@ -113,6 +113,11 @@ Result<CheckpointRows> CheckpointRows::bind(const Checkpoint& checkpoint, const 
   return rows;
 }
 
+std::int64_t CheckpointRows::bytes() const {
+  const std::int64_t owner_bytes = owner_ != nullptr ? sizeof(std::uint16_t) : 0;
+  return n_rows_ * (format_.row_bytes() + owner_bytes);
+}
+
 RowBytes CheckpointRows::resident(std::int64_t row) const {
   ENGRAMD_ASSERT(row >= 0 && row < n_rows_);
   return {codes_ + row * format_.codes_bytes(),

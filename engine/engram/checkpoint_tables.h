@@ -31,6 +31,7 @@ class CheckpointRows final : public RowSource {
   Result<void> read(std::span<const std::int64_t> rows, std::uint8_t* images,
                     std::stop_token stop) override;
   const std::uint16_t* owner() const { return owner_; }  // [n_rows] or nullptr
+  std::int64_t bytes() const;                            // rows, scales and owner tags
 
  private:
   RowFormat format_;

@@ -3,25 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 
 #include "config/assert.h"
 
 namespace engramd::engine {
 namespace {
-
-constexpr std::int64_t kScaleBytes = sizeof(float);
-
-std::size_t block_count(std::size_t n) {
-  return (n + kScaleBlock - 1) / kScaleBlock;
-}
-
-float load_f32(const std::uint8_t* bytes) {
-  float value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
 
 void append(std::vector<std::uint8_t>& row, const void* bytes, std::size_t n) {
   const auto* first = static_cast<const std::uint8_t*>(bytes);
@@ -91,56 +78,13 @@ const char* name_of(RowCodec codec) {
 }
 
 std::int64_t row_bytes(RowCodec codec, int n_columns) {
-  const std::int64_t n = n_columns;
-  switch (codec) {
-    case RowCodec::kF32:
-      return 4 * n;
-    case RowCodec::kF16:
-    case RowCodec::kBF16:
-      return 2 * n;
-    case RowCodec::kF8E4M3:
-    case RowCodec::kF8E4M3TensorScale:
-      return n;
-    case RowCodec::kF8E4M3E8M0:
-      return n + static_cast<std::int64_t>(block_count(static_cast<std::size_t>(n)));
-    case RowCodec::kI8Scale:
-      return n + kScaleBytes;
-  }
-  ENGRAMD_ASSERT(false);
-  return 0;
+  return RowFormat{codec, n_columns}.row_bytes();
 }
 
 void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values,
                 float tensor_scale) {
-  const std::size_t n = values.size();
-  const auto half_bits = [row](std::size_t i) {
-    return static_cast<std::uint16_t>(row[2 * i] | row[2 * i + 1] << 8);
-  };
-  for (std::size_t i = 0; i < n; ++i) {
-    switch (codec) {
-      case RowCodec::kF32:
-        values[i] = load_f32(row + 4 * i);
-        break;
-      case RowCodec::kF16:
-        values[i] = decode_f16(half_bits(i));
-        break;
-      case RowCodec::kBF16:
-        values[i] = decode_bf16(half_bits(i));
-        break;
-      case RowCodec::kF8E4M3:
-        values[i] = decode_e4m3(row[i]);
-        break;
-      case RowCodec::kF8E4M3TensorScale:
-        values[i] = decode_e4m3(row[i]) * tensor_scale;
-        break;
-      case RowCodec::kF8E4M3E8M0:
-        values[i] = decode_e4m3(row[i]) * decode_e8m0(row[n + i / kScaleBlock]);
-        break;
-      case RowCodec::kI8Scale:
-        values[i] = static_cast<float>(static_cast<std::int8_t>(row[i])) * load_f32(row + n);
-        break;
-    }
-  }
+  const RowFormat format{codec, static_cast<int>(values.size()), tensor_scale};
+  kernels::decode_row(format, {row, row + format.codes_bytes()}, values.data());
 }
 
 Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,

@@ -1,5 +1,5 @@
-// Row codecs: the stored bytes of one table row and the floats they mean. Pure functions, scalar:
-// the oracle for the gather kernels. Formats: OCP MX (e4m3fn, e8m0), IEEE 754, bfloat16.
+// Row codecs: floats to the stored bytes of one table row, and back through kernels/row_format.
+// Pure functions. Formats: OCP MX (e4m3fn, e8m0), IEEE 754, bfloat16.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,14 @@
 
 #include "config/result.h"
 #include "kernels/number_formats.h"
+#include "kernels/row_format.h"
 
 namespace engramd::engine {
 
-enum class RowCodec {
-  kF32,
-  kF16,
-  kBF16,
-  kF8E4M3,             // plain
-  kF8E4M3TensorScale,  // one fp32 scale for the table (Qwen3.8-Flash-Next)
-  kF8E4M3E8M0,         // one e8m0 scale per 32 columns (DeepSeek-V4.1-Flash, the bundled model)
-  kI8Scale,            // one fp32 scale per row: max|x| / 127, ties to even
-};
+using kernels::RowBytes;
+using kernels::RowCodec;
+using kernels::RowFormat;
+
 const char* name_of(RowCodec codec);
 
 std::int64_t row_bytes(RowCodec codec, int n_columns);
@@ -30,8 +26,9 @@ std::int64_t row_bytes(RowCodec codec, int n_columns);
 void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values,
                 float tensor_scale = 1.0f);
 // Ties to even. The 8-bit formats saturate, infinities included; halves overflow to infinity as
-// IEEE 754 says. e8m0: the smallest power of two s with max|x| <= 448 s, codes 1 .. 254, a block
-// of zeros 2^0; the last block may be short. Refused: NaN, a tensor scale that is not positive.
+// IEEE 754 says. int8: the scale is max|x| / 127. e8m0: the smallest power of two s with max|x| <=
+// 448 s, codes 1 .. 254, a block of zeros 2^0; the last block may be short. Refused: NaN, a tensor
+// scale that is not positive.
 Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
                                              float tensor_scale = 1.0f);
 

@@ -13,25 +13,6 @@
 
 namespace engramd::engine {
 
-// One row's stored bytes. Codes and scales may lie apart (checkpoint tensors) or together (row
-// file, edited rows: scales follow the codes). scales is nullptr for codecs without any.
-struct RowBytes {
-  const std::uint8_t* codes = nullptr;
-  const std::uint8_t* scales = nullptr;
-};
-
-struct RowFormat {
-  RowCodec codec = RowCodec::kF8E4M3E8M0;
-  int n_columns = 0;          // head_dim
-  float tensor_scale = 1.0F;  // kF8E4M3TensorScale only
-
-  std::int64_t codes_bytes() const { return row_bytes(codec, n_columns) - scales_bytes(); }
-  std::int64_t scales_bytes() const {
-    if (codec == RowCodec::kF8E4M3E8M0) return (n_columns + kScaleBlock - 1) / kScaleBlock;
-    return codec == RowCodec::kI8Scale ? static_cast<std::int64_t>(sizeof(float)) : 0;
-  }
-};
-
 class RowSource {
  public:
   virtual ~RowSource() = default;

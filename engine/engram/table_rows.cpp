@@ -29,6 +29,7 @@ Result<TableMemoryPlan> plan_file_mode(TableMemoryPlan plan, const TableOpenOpti
   const std::int64_t limit = options.host_memory_bytes_max;
   plan.mode = TableMode::kFile;
   plan.table_bytes = 0;
+  plan.owner_bytes = 0;
   plan.buffer_bytes = chunk_pages(options) * kTablePageBytes;
   plan.direct_io = options.reader.direct_io || limit > 0;
   plan.cache_bytes = options.cache_bytes;
@@ -62,6 +63,9 @@ Result<TableMemoryPlan> plan_table_memory(const TableHeader& header,
   TableMemoryPlan plan;
   plan.table_bytes = header.n_data_pages() * kTablePageBytes;
   plan.checksums_bytes = header.n_pages() * 4;
+  if (header.has_owner_tags) {
+    plan.owner_bytes = header.n_rows() * static_cast<std::int64_t>(sizeof(std::uint16_t));
+  }
   const std::int64_t in_memory = plan.total_bytes();
   if (options.cache_levels == 1) {
     plan.reason = "engram.cache_levels is 1: only hot rows stay in memory";
@@ -157,6 +161,11 @@ Result<void> TableRows::load(const TableOpenOptions& options) {
   auto checksums = file_.read_checksums();
   if (!checksums) return checksums.error();
   checksums_ = std::move(*checksums);
+  for (std::size_t layer = 0; plan_.owner_bytes > 0 && layer < sources_.size(); ++layer) {
+    auto tags = file_.read_owner_tags(static_cast<int>(layer));
+    if (!tags) return tags.error();
+    owners_.push_back(std::move(*tags));
+  }
   if (plan_.mode == TableMode::kMapped) {
     const std::int64_t available = options.available_memory_bytes;
     return map_file(options.prefetch && (available == 0 || plan_.total_bytes() <= available));
@@ -266,6 +275,39 @@ RowBytes TableRows::resident(int layer, std::int64_t row) const {
   if (plan_.mode == TableMode::kMapped && !is_checked(page)) return {};
   const std::uint8_t* codes = pages_ + page * kTablePageBytes + offset_in_page(row);
   return {codes, scales_offset_ > 0 ? codes + scales_offset_ : nullptr};
+}
+
+const std::uint16_t* TableRows::owner(int layer) const {
+  return owners_.empty() ? nullptr : owners_[static_cast<std::size_t>(layer)].data();
+}
+
+void TableRows::read_hot(std::span<const RowKey> rows, std::uint8_t* images,
+                         std::vector<std::size_t>& missing) {
+  const auto row_bytes = static_cast<std::size_t>(header().row_bytes());
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::uint8_t* image = lock.owns_lock() ? cache_.find(flat_row(rows[i])) : nullptr;
+    if (image == nullptr) {
+      missing.push_back(i);
+      continue;
+    }
+    std::memcpy(images + i * row_bytes, image, row_bytes);
+    ++order_stats(rows[i]).cache_hits;
+  }
+}
+
+Result<void> TableRows::warm(std::span<const RowKey> rows, std::stop_token stop) {
+  const std::lock_guard lock(mutex_);
+  std::vector<RowKey> cold;
+  std::vector<Miss> misses;
+  for (const RowKey& row : rows) {
+    if (static_cast<std::int64_t>(misses.size()) == cache_.capacity()) break;
+    if (cache_.find(flat_row(row)) != nullptr) continue;
+    misses.push_back({page_of(row), flat_row(row), cold.size()});
+    cold.push_back(row);
+  }
+  std::vector<std::uint8_t> images(cold.size() * static_cast<std::size_t>(header().row_bytes()));
+  return read_misses(cold, misses, images.data(), stop);
 }
 
 Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,

@@ -43,12 +43,13 @@ struct TableMemoryPlan {
   TableMode mode = TableMode::kMapped;
   std::int64_t table_bytes = 0;      // rows in memory: 0 for kFile
   std::int64_t checksums_bytes = 0;  // 4 per page
+  std::int64_t owner_bytes = 0;      // owner tags, with the rows in memory only
   std::int64_t cache_bytes = 0;
   std::int64_t buffer_bytes = 0;  // read buffers
   bool direct_io = false;
   std::string reason;  // why this mode, one clause with its numbers
   std::int64_t total_bytes() const {
-    return table_bytes + checksums_bytes + cache_bytes + buffer_bytes;
+    return table_bytes + checksums_bytes + owner_bytes + cache_bytes + buffer_bytes;
   }
 };
 // Refused, with both numbers and the remedy: a table that has to be in memory and does not fit, a
@@ -90,8 +91,16 @@ class TableRows {
 
   // Images of rows of any layers in one go: [rows.size(), row_bytes], in the order asked.
   Result<void> read(std::span<const RowKey> rows, std::uint8_t* images, std::stop_token stop);
+  // The same without waiting for the file: images of hot rows are copied, and the indices into
+  // `rows` of the others are appended to `missing` (all of them while another read() runs).
+  void read_hot(std::span<const RowKey> rows, std::uint8_t* images,
+                std::vector<std::size_t>& missing);
+  // Makes rows hot that are not, as many as the cache holds.
+  Result<void> warm(std::span<const RowKey> rows, std::stop_token stop);
   // Where a row lies; codes == nullptr: not in memory, or its page is damaged (read() says which).
   RowBytes resident(int layer, std::int64_t row) const;
+  // [n_rows] or nullptr: the file has no tags, or its rows are not in memory either.
+  const std::uint16_t* owner(int layer) const;
 
   TableReadStats stats() const;
 
@@ -119,8 +128,9 @@ class TableRows {
 
   TableFile file_;
   TableMemoryPlan plan_;
-  std::vector<std::uint32_t> checksums_;      // per page
-  std::vector<std::int64_t> first_flat_row_;  // per layer
+  std::vector<std::uint32_t> checksums_;            // per page
+  std::vector<std::vector<std::uint16_t>> owners_;  // per layer [n_rows]; see plan().owner_bytes
+  std::vector<std::int64_t> first_flat_row_;        // per layer
   // What resident() needs, near at hand. A division would cost as much as the row's copy: row /
   // rows_per_page is the upper half of row * page_reciprocal_, exact for rows below 2^52.
   std::int64_t rows_per_page_ = 1;

@@ -34,7 +34,8 @@ Result<void> check_limit(std::int64_t limit) {
 std::string identity_text(const TableIdentity& identity, const EngramLayout& layout,
                           const std::vector<RowSource*>& base) {
   std::string text = "layout " + identity.layout_hash + ", token map " + identity.token_map_hash +
-                     ", base generation " + std::to_string(identity.base_generation) + ", rows";
+                     ", base generation " + std::to_string(identity.base_generation) +
+                     ", content " + identity.base_content + ", rows";
   for (std::size_t i = 0; i < base.size(); ++i) {
     text += " " + std::to_string(layout.layers[i].n_rows) + " x " +
             std::to_string(base[i]->format().n_columns) + " " + name_of(base[i]->format().codec);

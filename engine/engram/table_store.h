@@ -49,6 +49,7 @@ struct TableIdentity {
   std::string layout_hash;
   std::string token_map_hash;
   std::int64_t base_generation = 0;
+  std::string base_content = {};  // a checksum: another base of the same layout is not this one
 };
 
 struct StoredRow {

@@ -23,6 +23,7 @@ struct GatePosition {
   TokenId token = 0;
   std::string text;
   std::vector<std::string> ngrams;  // [n_orders] text of the N-gram of each order that ends here
+  std::vector<bool> bypassed;       // [n_orders] too few predecessors: no row is read
   std::vector<bool> owned;          // [n_orders] any head of any layer owned by this N-gram
   std::vector<GateLayer> layers;    // Engram layers
   // log p(actual next token) minus the same with this position's whole update left out; absent at

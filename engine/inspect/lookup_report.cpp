@@ -34,7 +34,6 @@ Result<std::vector<int>> layer_slots(const EngramLayout& layout,
   return slots;
 }
 
-// What the N-grams that end at `at` look like, whatever the layer.
 Result<LookupPosition> read_position(std::span<const TokenId> ids,
                                      std::span<const std::int32_t> classes, std::size_t at,
                                      const Tokenizer& tokenizer, const Addresser& addresser) {
@@ -44,17 +43,9 @@ Result<LookupPosition> read_position(std::span<const TokenId> ids,
   Result<std::string> text = tokenizer.decode({ids[at]});
   if (!text.has_value()) return text.error();
   position.text = std::move(*text);
-  const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
-  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
-    const auto n = static_cast<std::size_t>(std::min(readable, order));
-    const auto tokens = ids.subspan(at + 1 - n, n);
-    const auto members = classes.subspan(at + 1 - n, n);
-    // Decoded together, so that a character split over tokens is whole again.
-    text = tokenizer.decode({tokens.begin(), tokens.end()});
-    if (!text.has_value()) return text.error();
-    position.ngrams.push_back(
-        {order, std::move(*text), {members.begin(), members.end()}, readable < order});
-  }
+  auto ngrams = ngrams_ending_at(at, ids, classes, tokenizer, addresser);
+  if (!ngrams.has_value()) return ngrams.error();
+  position.ngrams = std::move(*ngrams);
   return position;
 }
 
@@ -85,6 +76,24 @@ LookupLayer read_layer(const EngramLayout& layout, int slot, std::span<const std
 }
 
 }  // namespace
+
+Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<const TokenId> ids,
+                                                  std::span<const std::int32_t> classes,
+                                                  const Tokenizer& tokenizer,
+                                                  const Addresser& addresser) {
+  std::vector<LookupNgram> ngrams;
+  const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
+  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
+    const auto n = static_cast<std::size_t>(std::min(readable, order));
+    const auto tokens = ids.subspan(at + 1 - n, n);
+    const auto members = classes.subspan(at + 1 - n, n);
+    // Decoded together, so that a character split over tokens is whole again.
+    Result<std::string> text = tokenizer.decode({tokens.begin(), tokens.end()});
+    if (!text.has_value()) return text.error();
+    ngrams.push_back({order, std::move(*text), {members.begin(), members.end()}, readable < order});
+  }
+  return ngrams;
+}
 
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
                                         const TokenMap& map, const Addresser& addresser,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct LookupCell {  // one row of the table at one position
 
 struct LookupNgram {  // one order at one position
   int order = 0;
-  std::string text;                   // the tokens' text, joined
+  std::string text;                   // its tokens decoded together; fewer when bypassed
   std::vector<std::int32_t> classes;  // compressed ids, oldest first; shorter when bypassed
   bool bypassed = false;
 };
@@ -63,6 +64,13 @@ struct LookupOptions {
   std::vector<std::int64_t> layer_ids;  // empty: all Engram layers of the layout
   std::int64_t positions_max = 4096;
 };
+
+// The N-grams that end at `at`, whatever the layer: [n_orders]. Error: an id that cannot be
+// decoded.
+Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<const TokenId> ids,
+                                                  std::span<const std::int32_t> classes,
+                                                  const Tokenizer& tokenizer,
+                                                  const Addresser& addresser);
 
 // Errors: a layer id without Engram, a token id outside the vocabulary, too many positions.
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,

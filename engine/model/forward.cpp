@@ -44,17 +44,19 @@ std::int64_t Forward::activation_bytes() const {
   return static_cast<std::int64_t>(n * sizeof(float));
 }
 
-std::span<const float> Forward::run(const ForwardBatch& batch, std::stop_token stop,
-                                    ForwardTrace* trace) {
+Result<std::span<const float>> Forward::run(const ForwardBatch& batch, std::stop_token stop,
+                                            ForwardTrace* trace) {
   const auto n_tokens = static_cast<std::int64_t>(batch.tokens.size());
   ENGRAMD_ASSERT(batch.slots.size() == batch.tokens.size());
   reserve(n_tokens, static_cast<std::int64_t>(batch.logits_of.size()));
   if (trace != nullptr) trace->engram.resize(model_->layout.layers.size());
   backend_->embed(model_->embed_tokens, batch.tokens, model_->config.hc_mult, streams_.data());
   for (std::size_t i = 0; i < model_->layers.size(); ++i) {
-    if (stop.stop_requested()) return {};
+    if (stop.stop_requested()) return std::span<const float>();
     const ModelLayer& layer = model_->layers[i];
-    if (layer.engram) engram(layer, batch, trace);
+    if (layer.engram) {
+      if (const auto done = engram(layer, batch, trace); !done) return done.error();
+    }
     attention(layer, batch, i);
     feed_forward(layer, batch, i, trace);
     if (trace != nullptr && trace->want_hidden) {
@@ -65,14 +67,17 @@ std::span<const float> Forward::run(const ForwardBatch& batch, std::stop_token s
   return logits(batch);
 }
 
-void Forward::engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace) {
+Result<void> Forward::engram(const ModelLayer& layer, const ForwardBatch& batch,
+                             ForwardTrace* trace) {
   const bool any = std::any_of(batch.engram_enabled.begin(), batch.engram_enabled.end(),
                                [](std::uint8_t on) { return on != 0; });
-  if (!any && trace == nullptr) return;
+  if (!any && trace == nullptr) return {};
   const EngramBlock& block = *layer.engram;
   const auto n_tokens = static_cast<std::int64_t>(batch.tokens.size());
   const auto index = static_cast<std::size_t>(block.index);
-  backend_->engram_gather(block.table, batch.engram_rows[index].data(), n_tokens,
+  const auto rows = batch.engram_rows->wait(block.index);
+  if (!rows) return rows.error();
+  backend_->engram_gather(batch.engram_rows->format(block.index), rows->data(), n_tokens,
                           model_->layout.n_columns(), rows_.data());
   const kernels::LinearTask tasks[] = {{&block.key_proj, key_.data()},
                                        {&block.value_proj, value_.data()}};
@@ -89,6 +94,7 @@ void Forward::engram(const ModelLayer& layer, const ForwardBatch& batch, Forward
   backend_->engram_update(block.gate, key_.data(), value_.data(), batch.slots,
                           batch.conv_histories[index], batch.engram_enabled.data(), streams_.data(),
                           gate_trace);
+  return {};
 }
 
 void Forward::attention(const ModelLayer& layer, const ForwardBatch& batch,

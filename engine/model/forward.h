@@ -8,17 +8,17 @@
 #include <stop_token>
 #include <vector>
 
+#include "engine/engram/prefetcher.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
 
 namespace engramd::engine {
 
 struct ForwardBatch {
-  std::span<const TokenId> tokens;               // [n_tokens]
-  std::span<const kernels::TokenSlot> slots;     // [n_tokens]
-  std::span<const std::uint8_t> engram_enabled;  // [n_tokens]
-  // Row indices per Engram layer: [n_tokens, n_columns].
-  std::span<const std::vector<std::int64_t>> engram_rows;
+  std::span<const TokenId> tokens;                      // [n_tokens]
+  std::span<const kernels::TokenSlot> slots;            // [n_tokens]
+  std::span<const std::uint8_t> engram_enabled;         // [n_tokens]
+  Prefetcher* engram_rows = nullptr;                    // its pass has begun
   std::span<const kernels::PagedCache> latent_caches;   // [num_hidden_layers]
   std::span<const kernels::PagedCache> conv_histories;  // [Engram layers]
   std::span<const std::int32_t> logits_of;  // indices into tokens whose logits are wanted
@@ -42,15 +42,16 @@ class Forward {
   Forward(const Model& model, kernels::Backend& backend);
 
   // Logits [logits_of.size(), vocab_size], valid until the next run; empty when `stop` was
-  // requested between layers (the caches then hold entries that must not be relied on).
-  std::span<const float> run(const ForwardBatch& batch, std::stop_token stop,
-                             ForwardTrace* trace = nullptr);
+  // requested between layers. Then, and after an error (a table row that cannot be read), the
+  // caches hold entries that must not be relied on.
+  Result<std::span<const float>> run(const ForwardBatch& batch, std::stop_token stop,
+                                     ForwardTrace* trace = nullptr);
 
   std::int64_t activation_bytes() const;
 
  private:
   void reserve(std::int64_t n_tokens, std::int64_t n_logits);
-  void engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace);
+  Result<void> engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace);
   void attention(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index);
   void feed_forward(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index,
                     ForwardTrace* trace);

@@ -22,6 +22,12 @@ const EngramBlock& Model::engram_block(std::size_t index) const {
   return *layers[static_cast<std::size_t>(layout.layers[index].layer_id)].engram;
 }
 
+std::vector<CheckpointRows> Model::engram_rows() const {
+  std::vector<CheckpointRows> rows;
+  for (std::size_t i = 0; i < layout.layers.size(); ++i) rows.push_back(engram_block(i).rows);
+  return rows;
+}
+
 std::int32_t Model::pad_class() const {
   if (layout.layers.empty()) return 0;
   return token_map.classes[static_cast<std::size_t>(layout.config.pad_token_id)];

@@ -12,17 +12,17 @@
 #include "engine/checkpoint/model_config.h"
 #include "engine/checkpoint/shard_index.h"
 #include "engine/engram/addresser.h"
+#include "engine/engram/checkpoint_tables.h"
 #include "engine/engram/token_map.h"
 #include "kernels/backend.h"
 
 namespace engramd::engine {
 
 struct EngramBlock {
-  int index = 0;  // into EngramLayout::layers
-  kernels::EngramTable table;
-  const std::uint16_t* owner = nullptr;  // [n_rows]
-  kernels::Linear key_proj;              // [n_streams * hidden_size, columns_width], with bias
-  kernels::Linear value_proj;            // [hidden_size, columns_width], with bias
+  int index = 0;               // into EngramLayout::layers
+  CheckpointRows rows;         // the table as the checkpoint has it
+  kernels::Linear key_proj;    // [n_streams * hidden_size, columns_width], with bias
+  kernels::Linear value_proj;  // [hidden_size, columns_width], with bias
   kernels::EngramGate gate;
 };
 
@@ -53,6 +53,7 @@ struct Model {
   Checkpoint checkpoint;
 
   const EngramBlock& engram_block(std::size_t index) const;  // index into layout.layers
+  std::vector<CheckpointRows> engram_rows() const;           // per Engram layer
   std::int32_t pad_class() const;                            // 0 without Engram
 };
 

@@ -53,6 +53,13 @@ class Binder {
     hc.scale = floats("model.hc_head.scale", {1});
     return hc;
   }
+  CheckpointRows rows(const std::string& prefix, std::int64_t n_rows, int head_dim) {
+    if (error_) return {};
+    auto rows = CheckpointRows::bind(*checkpoint_, prefix, n_rows, head_dim);
+    if (rows.has_value()) return *rows;
+    error_ = rows.error();
+    return {};
+  }
   Result<void> result() const {
     if (error_) return *error_;
     return {};
@@ -121,18 +128,12 @@ void bind_mixture(Binder& bind, const ModelConfig& config, const std::string& pr
 EngramBlock bind_engram(Binder& bind, const Model& model, const std::string& prefix, int index) {
   const ModelConfig& config = model.config;
   const std::int64_t n_rows = model.layout.layers[static_cast<std::size_t>(index)].n_rows;
-  const std::int64_t head_dim = model.layout.config.head_dim;
   const std::int64_t n = config.hc_mult;
   const std::int64_t hidden_size = config.hidden_size;
   const std::int64_t width = model.layout.columns_width();
   EngramBlock block;
   block.index = index;
-  block.table.weight = bind.tensor(prefix + "embed.weight", DType::kF8E4M3, {n_rows, head_dim});
-  // One scale per 32 columns of a row (OCP microscaling).
-  block.table.scale =
-      bind.tensor(prefix + "embed.scale", DType::kF8E8M0, {n_rows, (head_dim + 31) / 32});
-  block.owner = static_cast<const std::uint16_t*>(
-      bind.tensor(prefix + "embed.owner", DType::kU16, {n_rows}).data);
+  block.rows = bind.rows(prefix + "embed", n_rows, model.layout.config.head_dim);
   kernels::TensorView keys =
       bind.tensor(prefix + "key_proj.weight", DType::kBF16, {n, hidden_size, width});
   keys.n_dimensions = 2;  // the streams' projections one below the other

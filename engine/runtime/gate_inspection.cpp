@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/inspect/lookup_report.h"
+
 namespace engramd::engine {
 
 namespace {
@@ -21,10 +23,12 @@ double log_probability(std::span<const float> logits, TokenId token) {
 
 }  // namespace
 
-GateInspection::GateInspection(GateJob job, const Model& model, const Tokenizer& tokenizer,
-                               kernels::Backend& backend, std::stop_token engine_stop)
+GateInspection::GateInspection(GateJob job, const Model& model, TableView view,
+                               const Tokenizer& tokenizer, kernels::Backend& backend,
+                               std::stop_token engine_stop)
     : job_(std::move(job)),
       model_(&model),
+      view_(std::move(view)),
       tokenizer_(&tokenizer),
       backend_(&backend),
       engine_stop_(std::move(engine_stop)),
@@ -35,14 +39,17 @@ bool GateInspection::advance(bool chats_run) {
   if (!sequence_ && !prepare()) return true;
   const std::int64_t total = sequence_->size();
   if (sequence_->n_cached() < total && next_ablation_ < 0) {
-    trace_chunk(chats_run ? kChunkTokensBesideChats : kChunkTokens);
+    const auto traced = trace_chunk(chats_run ? kChunkTokensBesideChats : kChunkTokens);
+    if (traced.has_error()) return done(traced.error());
     if (sequence_->n_cached() == total) {
       next_ablation_ = job_.options.with_ablation ? total - 2 : -1;
       if (next_ablation_ < 0) return done(std::move(report_));
     }
   } else {
     const std::int64_t n = chats_run ? kAblationsBesideChats : kAblations;
-    for (std::int64_t i = 0; i < n && next_ablation_ >= 0; ++i) ablate();
+    for (std::int64_t i = 0; i < n && next_ablation_ >= 0; ++i) {
+      if (const auto ablated = ablate(); ablated.has_error()) return done(ablated.error());
+    }
     if (next_ablation_ < 0) return done(std::move(report_));
   }
   if (job_.on_progress) {
@@ -76,63 +83,81 @@ bool GateInspection::prepare() {
   ENGRAMD_ASSERT(sequence_->reserve(n_tokens));
   report_.positions.resize(job_.ids.size());
   logprobs_.resize(job_.ids.size());
-  describe_ngrams();
+  if (const auto described = describe_ngrams(); described.has_error()) {
+    done(described.error());
+    return false;
+  }
   return true;
 }
 
-void GateInspection::describe_ngrams() {
+Result<void> GateInspection::describe_ngrams() {
   const EngramLayout& layout = model_->layout;
   const auto n_orders = static_cast<std::size_t>(layout.n_orders());
-  const auto n_columns = static_cast<std::size_t>(layout.n_columns());
-  std::vector<std::string> texts;
-  for (const TokenId id : job_.ids) {
-    const auto text = tokenizer_->decode({id});
-    texts.push_back(text.has_value() ? *text : "");
-  }
+  const Addresser addresser(layout, model_->pad_class());
   for (std::size_t i = 0; i < job_.ids.size(); ++i) {
     GatePosition& position = report_.positions[i];
     position.token = job_.ids[i];
-    position.text = texts[i];
+    auto text = tokenizer_->decode({position.token});
+    if (text.has_error()) return text.error();
+    position.text = std::move(*text);
+    auto ngrams = ngrams_ending_at(i, job_.ids, sequence_->classes(), *tokenizer_, addresser);
+    if (ngrams.has_error()) return ngrams.error();
     position.owned.assign(n_orders, false);
-    for (std::size_t order = 2; order < n_orders + 2; ++order) {
-      std::string text;
-      for (std::size_t back = std::min(order - 1, i) + 1; back-- > 0;) text += texts[i - back];
-      position.ngrams.push_back(std::move(text));
+    for (LookupNgram& ngram : *ngrams) {
+      position.ngrams.push_back(std::move(ngram.text));
+      position.bypassed.push_back(ngram.bypassed);
     }
   }
-  const Addresser addresser(layout, model_->pad_class());
-  std::vector<std::int64_t> rows(job_.ids.size() * n_columns);
-  std::vector<NgramKey> keys(job_.ids.size() * n_orders);
+  return note_owners(addresser);
+}
+
+Result<void> GateInspection::note_owners(const Addresser& addresser) {
+  const EngramLayout& layout = model_->layout;
+  const auto n_orders = static_cast<std::size_t>(layout.n_orders());
+  const auto n_columns = static_cast<std::size_t>(layout.n_columns());
+  std::vector<std::vector<std::int64_t>> rows(layout.layers.size());
+  std::vector<std::vector<NgramKey>> keys(layout.layers.size());
   for (std::size_t index = 0; index < layout.layers.size(); ++index) {
-    const std::uint16_t* owner = model_->engram_block(index).owner;
-    addresser.rows(static_cast<int>(index), sequence_->classes(), 0, sequence_->size(), rows.data(),
-                   keys.data());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[index].resize(job_.ids.size() * n_columns);
+    keys[index].resize(job_.ids.size() * n_orders);
+    addresser.rows(static_cast<int>(index), sequence_->classes(), 0, sequence_->size(),
+                   rows[index].data(), keys[index].data());
+  }
+  Prefetcher prefetcher(layout, false);
+  prefetcher.begin(view_, rows, keys, job_.stop);
+  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
+    const auto places = prefetcher.wait(static_cast<int>(index));
+    if (places.has_error()) return places.error();
+    for (std::size_t i = 0; i < rows[index].size(); ++i) {
+      const auto column = static_cast<int>(i % n_columns);
       const std::size_t at = i / n_columns;
-      const auto order =
-          static_cast<std::size_t>(layout.order_of(static_cast<int>(i % n_columns)) - 2);
-      const NgramKey& key = keys[at * n_orders + order];
-      if (!key.bypassed && owner[rows[i]] == owner_tag(key.mix)) {
+      const auto order = static_cast<std::size_t>(layout.order_of(column) - 2);
+      const NgramKey& key = keys[index][at * n_orders + order];
+      if (cell_state(view_, static_cast<int>(index), column, rows[index][i], key, (*places)[i])
+              .owned) {
         report_.positions[at].owned[order] = true;
       }
     }
   }
+  return {};
 }
 
-void GateInspection::trace_chunk(std::int64_t n_tokens) {
+Result<void> GateInspection::trace_chunk(std::int64_t n_tokens) {
   const auto vocab_size = static_cast<std::size_t>(model_->config.vocab_size);
   const std::int64_t begin = sequence_->n_cached();
   const std::int64_t end = std::min(sequence_->size(), begin + n_tokens);
   SequenceSlice slice{sequence_.get(), begin, end};
   slice.all_logits = true;
   ForwardTrace trace;
-  const auto logits = step_->run({&slice, 1}, {}, &trace);
+  const auto logits = step_->run({&slice, 1}, view_, {}, &trace);
+  if (logits.has_error()) return logits.error();
   note_gates(trace, begin, end);
   for (std::int64_t t = begin; t < end && t + 1 < sequence_->size(); ++t) {
     logprobs_[static_cast<std::size_t>(t)] = log_probability(
-        logits.subspan(static_cast<std::size_t>(t - begin) * vocab_size, vocab_size),
+        logits->subspan(static_cast<std::size_t>(t - begin) * vocab_size, vocab_size),
         job_.ids[static_cast<std::size_t>(t) + 1]);
   }
+  return {};
 }
 
 void GateInspection::note_gates(const ForwardTrace& trace, std::int64_t begin, std::int64_t end) {
@@ -156,15 +181,17 @@ void GateInspection::note_gates(const ForwardTrace& trace, std::int64_t begin, s
 }
 
 // Last position first: the recomputed entries overwrite only what no later ablation reads.
-void GateInspection::ablate() {
+Result<void> GateInspection::ablate() {
   const std::int64_t t = next_ablation_--;
   sequence_->truncate_cached(t);
   SequenceSlice slice{sequence_.get(), t, t + 1};
   slice.leave_engram_out = true;
-  const auto logits = step_->run({&slice, 1}, {});
+  const auto logits = step_->run({&slice, 1}, view_, {});
+  if (logits.has_error()) return logits.error();
   const auto at = static_cast<std::size_t>(t);
   report_.positions[at].ablation_delta_logprob =
-      logprobs_[at] - log_probability(logits, job_.ids[at + 1]);
+      logprobs_[at] - log_probability(*logits, job_.ids[at + 1]);
+  return {};
 }
 
 }  // namespace engramd::engine

@@ -23,7 +23,8 @@ struct GateJob {
 
 class GateInspection {
  public:
-  GateInspection(GateJob job, const Model& model, const Tokenizer& tokenizer,
+  // Sees the tables as `view` shows them, whatever is edited meanwhile.
+  GateInspection(GateJob job, const Model& model, TableView view, const Tokenizer& tokenizer,
                  kernels::Backend& backend, std::stop_token engine_stop);
 
   // A turn; true when on_done has been called. Shorter when chats run beside it.
@@ -32,14 +33,16 @@ class GateInspection {
  private:
   bool stopped() const { return job_.stop.stop_requested() || engine_stop_.stop_requested(); }
   bool prepare();
-  void trace_chunk(std::int64_t n_tokens);
-  void ablate();
-  void describe_ngrams();
+  Result<void> trace_chunk(std::int64_t n_tokens);
+  Result<void> ablate();
+  Result<void> describe_ngrams();
+  Result<void> note_owners(const Addresser& addresser);
   void note_gates(const ForwardTrace& trace, std::int64_t begin, std::int64_t end);
   bool done(Result<GateReport> result);
 
   GateJob job_;
   const Model* model_;
+  TableView view_;
   const Tokenizer* tokenizer_;
   kernels::Backend* backend_;
   std::stop_token engine_stop_;

@@ -32,8 +32,18 @@ Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokeniz
   result_.queue_ms = milliseconds(started_ - job_.submitted);
 }
 
-bool Generation::reserve() {
-  return sequence_.reserve(n_prompt_ + job_.request.max_tokens);
+std::int64_t Generation::n_blocks_max() const {
+  return (n_prompt_ + job_.request.max_tokens + kernels::kBlockTokens - 1) / kernels::kBlockTokens;
+}
+
+SequenceSlice Generation::adopted_slice() {
+  SequenceSlice slice;
+  slice.sequence = &sequence_;
+  slice.end = sequence_.n_cached();
+  slice.counts = &result_.engram_prompt;
+  n_counted_ = slice.end;
+  result_.cached_prompt_tokens = slice.end;
+  return slice;
 }
 
 SequenceSlice Generation::next_slice(std::int64_t tokens_max) {
@@ -42,7 +52,9 @@ SequenceSlice Generation::next_slice(std::int64_t tokens_max) {
   slice.begin = sequence_.n_cached();
   slice.end = std::min(sequence_.size(), slice.begin + tokens_max);
   slice.no_logits = slice.end < sequence_.size();
-  slice.counts = in_prefill() ? &result_.engram_prompt : &result_.engram_generated;
+  slice.counts = n_counted_ < n_prompt_ ? &result_.engram_prompt : &result_.engram_generated;
+  slice.count_from = n_counted_;
+  n_counted_ = std::max(n_counted_, slice.end);
   return slice;
 }
 

@@ -3,6 +3,7 @@
 // Not here: when it runs (scheduler), the forward pass (step).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -35,12 +36,18 @@ class Generation {
   Generation(ChatJob job, const Model& model, const Tokenizer& tokenizer, KvCache& cache,
              std::string model_name);
 
-  // Takes cache blocks for the prompt and every token it may generate; false: not enough are free.
-  bool reserve();
+  // Blocks that the prompt and every token it may generate take.
+  std::int64_t n_blocks_max() const;
+  Sequence& sequence() { return sequence_; }
+  // After blocks were found in the prefix cache: where they were counted.
+  SequenceSlice adopted_slice();
 
   bool cancelled() const { return job_.stop.stop_requested(); }
   std::stop_token stop() const { return job_.stop; }
-  bool in_prefill() const { return sequence_.n_cached() < n_prompt_; }
+  // More than the newest token is to be computed: the prompt, or what an edit made out of date.
+  bool in_prefill() const {
+    return sequence_.n_cached() < std::max(n_prompt_, sequence_.size() - 1);
+  }
   // The next positions to compute, at most tokens_max of them.
   SequenceSlice next_slice(std::int64_t tokens_max);
 
@@ -59,6 +66,7 @@ class Generation {
   ChatJob job_;
   const Model* model_;
   std::int64_t n_prompt_;
+  std::int64_t n_counted_ = 0;  // positions whose look-ups are in the result
   Sequence sequence_;
   Sampler sampler_;
   StreamDecoder decoder_;

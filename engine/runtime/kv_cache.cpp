@@ -56,6 +56,7 @@ Result<KvCache> KvCache::make(const Model& model, DType dtype, std::int64_t n_bl
                              " bytes for the KV cache; lower inference.max_batch_size");
   }
   cache.base_ = static_cast<std::uint8_t*>(memory);
+  cache.n_holders_.assign(static_cast<std::size_t>(n_blocks), 0);
   for (std::int64_t block = n_blocks; block-- > 0;) {
     cache.free_.push_back(static_cast<BlockId>(block));  // low numbers are taken first
   }
@@ -89,6 +90,7 @@ KvCache& KvCache::operator=(KvCache&& other) noexcept {
   std::swap(n_latent_, other.n_latent_);
   std::swap(regions_, other.regions_);
   std::swap(free_, other.free_);
+  std::swap(n_holders_, other.n_holders_);
   return *this;
 }
 
@@ -100,11 +102,14 @@ std::optional<BlockId> KvCache::take_block() {
   if (free_.empty()) return std::nullopt;
   const BlockId block = free_.back();
   free_.pop_back();
+  n_holders_[static_cast<std::size_t>(block)] = 1;
   return block;
 }
 
 void KvCache::return_block(BlockId block) {
-  free_.push_back(block);
+  std::int32_t& n_holders = n_holders_[static_cast<std::size_t>(block)];
+  ENGRAMD_ASSERT(n_holders > 0);
+  if (--n_holders == 0) free_.push_back(block);
 }
 
 std::int64_t KvCache::bytes_in_use() const {

@@ -31,11 +31,16 @@ class KvCache {
   KvCache& operator=(KvCache&& other) noexcept;
   ~KvCache();
 
+  // A block has one holder when taken; it is free again when all have returned it. Entries of a
+  // block with several holders are not written.
   std::optional<BlockId> take_block();  // nothing when all are in use
+  void share_block(BlockId block) { ++n_holders_[static_cast<std::size_t>(block)]; }
   void return_block(BlockId block);
+  bool is_shared(BlockId block) const { return n_holders_[static_cast<std::size_t>(block)] > 1; }
   std::int64_t free_blocks() const { return static_cast<std::int64_t>(free_.size()); }
   std::int64_t n_blocks() const { return n_blocks_; }
   std::int64_t bytes_in_use() const;
+  std::int64_t block_bytes() const { return block_bytes_; }
 
   // Views for one forward pass; block_tables must outlive it.
   struct Views {
@@ -62,6 +67,7 @@ class KvCache {
   std::size_t n_latent_ = 0;
   std::vector<Region> regions_;  // latent layers, then convolution layers
   std::vector<BlockId> free_;
+  std::vector<std::int32_t> n_holders_;  // [n_blocks]
 };
 
 }  // namespace engramd::engine

@@ -64,36 +64,29 @@ Result<void> check_tokenizer(const Model& model, const Tokenizer& tokenizer,
   return {};
 }
 
-class ModelRowFacts final : public RowFacts {
+class ViewRowFacts final : public RowFacts {
  public:
-  explicit ModelRowFacts(const Model& model) : model_(&model) {}
+  explicit ViewRowFacts(TableView view) : view_(std::move(view)) {}
   bool occupied(int layer, std::int64_t row) const override { return owner(layer, row) != 0; }
   std::uint16_t owner(int layer, std::int64_t row) const override {
-    return block(layer).owner[row];
+    const std::uint16_t* owners = view_.base->owners[static_cast<std::size_t>(layer)];
+    return owners != nullptr ? owners[row] : 0;
   }
   double norm(int layer, std::int64_t row) const override {
-    const auto width = static_cast<std::size_t>(model_->layout.config.head_dim);
-    std::vector<std::uint8_t> image;  // codes, then scales: apart in the checkpoint
-    for (const kernels::TensorView* part :
-         {&block(layer).table.weight, &block(layer).table.scale}) {
-      const auto* bytes = part->as<std::uint8_t>() + row * part->shape[1];
-      image.insert(image.end(), bytes, bytes + part->shape[1]);
-    }
-    std::vector<float> values(width);
-    decode_row(RowCodec::kF8E4M3E8M0, image.data(), values);
+    const RowFormat format = view_.base->format(layer);
+    std::vector<float> values(static_cast<std::size_t>(format.n_columns));
+    kernels::decode_row(format, view_.base->layers[static_cast<std::size_t>(layer)]->resident(row),
+                        values.data());
     double square = 0;
     for (const float value : values) square += double{value} * value;
     return std::sqrt(square);
   }
 
  private:
-  const EngramBlock& block(int layer) const {
-    return model_->engram_block(static_cast<std::size_t>(layer));
-  }
-  const Model* model_;
+  TableView view_;
 };
 
-ModelFacts describe(const Model& model, const LocalEngineOptions& options,
+ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEngineOptions& options,
                     const kernels::Backend& backend) {
   const ModelConfig& config = model.config;
   ModelFacts facts;
@@ -120,7 +113,8 @@ ModelFacts describe(const Model& model, const LocalEngineOptions& options,
   facts.engram_max_ngram_size = model.layout.config.max_ngram_size;
   facts.engram_heads = model.layout.config.n_heads;
   facts.engram_head_dim = model.layout.config.head_dim;
-  facts.engram_codec = name_of(RowCodec::kF8E4M3E8M0);
+  if (!model.layout.layers.empty())
+    facts.engram_codec = name_of(tables.view().base->format(0).codec);
   for (const EngramLayer& layer : model.layout.layers) {
     facts.engram_layer_ids.push_back(layer.layer_id);
     facts.engram_rows.push_back(layer.n_rows);
@@ -132,27 +126,28 @@ ModelFacts describe(const Model& model, const LocalEngineOptions& options,
 }  // namespace
 
 struct LocalEngine::Impl {
-  Impl(LocalEngineOptions chosen, std::unique_ptr<const Model> opened, Tokenizer loaded,
-       PromptEncoder encoder, std::unique_ptr<kernels::Backend> made, KvCache room)
+  Impl(LocalEngineOptions chosen, std::unique_ptr<const Model> opened,
+       std::unique_ptr<LiveTables> served, Tokenizer loaded, PromptEncoder encoder,
+       std::unique_ptr<kernels::Backend> made, KvCache room)
       : options(std::move(chosen)),
         model(std::move(opened)),
+        tables(std::move(served)),
         tokenizer(std::move(loaded)),
         prompts(std::move(encoder)),
         backend(std::move(made)),
         cache(std::move(room)),
-        facts(describe(*model, options, *backend)),
-        rows(*model),
+        facts(describe(*model, *tables, options, *backend)),
         addresser(model->layout, model->pad_class()),
-        scheduler(*model, tokenizer, *backend, cache, options, facts.name) {}
+        scheduler(*model, *tables, tokenizer, *backend, cache, options, facts.name) {}
 
   const LocalEngineOptions options;
   const std::unique_ptr<const Model> model;
+  const std::unique_ptr<LiveTables> tables;
   const Tokenizer tokenizer;
   const PromptEncoder prompts;
   const std::unique_ptr<kernels::Backend> backend;
   KvCache cache;
   ModelFacts facts;
-  const ModelRowFacts rows;
   const Addresser addresser;
   Scheduler scheduler;  // last: its thread uses everything above
 };
@@ -168,6 +163,9 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (tokenizer.has_error()) return tokenizer.error();
   const auto belongs = check_tokenizer(**model, *tokenizer, options.model_folder);
   if (belongs.has_error()) return belongs.error();
+  auto tables = LiveTables::open((*model)->layout, sha256_hex((*model)->token_map),
+                                 (*model)->engram_rows(), options.tables);
+  if (tables.has_error()) return tables.error();
   auto prompts = PromptEncoder::open(options.model_folder, (*model)->config);
   if (prompts.has_error()) return prompts.error();
   auto backend = open_backend(options);
@@ -178,8 +176,9 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (n_blocks.has_error()) return n_blocks.error();
   auto cache = KvCache::make(**model, *dtype, *n_blocks);
   if (cache.has_error()) return cache.error();
-  auto impl = std::make_unique<Impl>(options, std::move(*model), std::move(*tokenizer),
-                                     std::move(*prompts), std::move(*backend), std::move(*cache));
+  auto impl =
+      std::make_unique<Impl>(options, std::move(*model), std::move(*tables), std::move(*tokenizer),
+                             std::move(*prompts), std::move(*backend), std::move(*cache));
   impl->facts.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
   return std::unique_ptr<LocalEngine>(new LocalEngine(std::move(impl)));
@@ -235,8 +234,9 @@ Result<std::vector<TokenId>> LocalEngine::encode_messages(
 
 Result<LookupReport> LocalEngine::lookup(const std::vector<TokenId>& ids,
                                          const LookupOptions& options) const {
-  return make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map, impl_->addresser,
-                            &impl_->rows, options);
+  const ViewRowFacts rows(impl_->tables->view());
+  return make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map, impl_->addresser, &rows,
+                            options);
 }
 
 void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
@@ -263,7 +263,8 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
   }
   auto inspection = std::make_shared<GateInspection>(
       GateJob{std::move(ids), options, std::move(on_progress), on_done, std::move(stop)},
-      *impl_->model, impl_->tokenizer, *impl_->backend, impl_->scheduler.stop());
+      *impl_->model, impl_->tables->view(), impl_->tokenizer, *impl_->backend,
+      impl_->scheduler.stop());
   const auto queued = impl_->scheduler.background(
       [inspection](bool chats_run) { return inspection->advance(chats_run); });
   if (queued.has_error()) on_done(queued.error());
@@ -278,19 +279,21 @@ const ModelFacts& LocalEngine::facts() const {
 
 EngineMemory LocalEngine::memory() const {
   EngineMemory memory;
-  for (std::size_t index = 0; index < impl_->model->layout.layers.size(); ++index) {
-    const kernels::EngramTable& table = impl_->model->engram_block(index).table;
-    memory.table += table.weight.bytes() + table.scale.bytes() +
-                    table.weight.shape[0] * static_cast<std::int64_t>(sizeof(std::uint16_t));
-  }
-  memory.weights = impl_->model->checkpoint.bytes() - memory.table;
-  memory.kv_cache = impl_->scheduler.cache_bytes();
-  memory.activations = impl_->scheduler.activation_bytes();
+  std::int64_t tensors = 0;  // of the checkpoint
+  for (const CheckpointRows& rows : impl_->model->engram_rows()) tensors += rows.bytes();
+  const BaseTables& base = *impl_->tables->view().base;
+  memory.table = base.file ? base.file->plan().total_bytes() : tensors;
+  memory.weights = impl_->model->checkpoint.bytes() - tensors;
+  impl_->scheduler.fill_memory(memory);
   return memory;
 }
 
 EngineStats LocalEngine::stats() const {
-  return impl_->scheduler.stats();
+  EngineStats stats = impl_->scheduler.stats();
+  if (const TableView view = impl_->tables->view(); view.base->file) {
+    stats.file_reads = view.base->file->stats();
+  }
+  return stats;
 }
 
 }  // namespace engramd::engine

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "config/result.h"
+#include "engine/engram/live_tables.h"
+#include "engine/engram/prefetcher.h"
 #include "engine/inspect/gate_report.h"
 #include "engine/inspect/lookup_report.h"
 #include "engine/runtime/chat_backend.h"
@@ -31,6 +33,9 @@ struct LocalEngineOptions {
   int queue_length_max = 256;  // waiting requests; one more is refused
   int experts_per_token = 0;   // 0: the model's own
   bool engram_enabled = true;  // false: off for every request
+  LiveTablesOptions tables;    // where Engram rows are read from, where edits are kept
+  bool async_prefetch = true;  // read rows beside the computation
+  int prefetch_window = 1;     // prompt chunks whose rows are read ahead
 };
 
 struct ModelFacts {  // what was opened, for reports and for checking the users' files against
@@ -59,6 +64,7 @@ struct EngineMemory {        // bytes
   std::int64_t weights = 0;  // mapped from the file
   std::int64_t table = 0;    // Engram rows, scales and owner tags
   std::int64_t kv_cache = 0;
+  std::int64_t kept_prefixes = 0;  // of kv_cache: left by finished sequences, given up when needed
   std::int64_t activations = 0;
 };
 
@@ -69,8 +75,9 @@ struct EngineStats {  // a consistent snapshot, counters since start
   double prefill_seconds = 0, decode_seconds = 0;  // time in the engine
   std::int64_t queue_length = 0, running = 0;
   EngramCounts engram;
-  std::int64_t rows_read_resident = 0;  // the only level until tables can live on disk
-  double row_stall_seconds = 0;
+  std::int64_t cached_prompt_tokens = 0;  // found in the prefix cache, not computed
+  RowReadStats row_reads;
+  TableReadStats file_reads;  // of a table in a row file
 };
 
 class LocalEngine final : public ChatBackend {

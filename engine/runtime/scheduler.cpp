@@ -5,14 +5,17 @@
 
 namespace engramd::engine {
 
-Scheduler::Scheduler(const Model& model, const Tokenizer& tokenizer, kernels::Backend& backend,
-                     KvCache& cache, const LocalEngineOptions& options, std::string model_name)
+Scheduler::Scheduler(const Model& model, const LiveTables& tables, const Tokenizer& tokenizer,
+                     kernels::Backend& backend, KvCache& cache, const LocalEngineOptions& options,
+                     std::string model_name)
     : model_(&model),
+      tables_(&tables),
       tokenizer_(&tokenizer),
       cache_(&cache),
       options_(options),
       model_name_(std::move(model_name)),
-      step_(model, backend, cache),
+      step_(model, backend, cache, options.async_prefetch),
+      prefixes_(cache, step_),
       thread_([this] { run(); }) {}
 
 Scheduler::~Scheduler() {
@@ -57,18 +60,21 @@ EngineStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
   stats.queue_length = static_cast<std::int64_t>(waiting_.size() + background_.size());
-  for (const auto& order : stats.engram.orders) stats.rows_read_resident += order.lookups;
+  stats.row_reads = step_.row_reads();
   return stats;
 }
 
-std::int64_t Scheduler::activation_bytes() const {
+void Scheduler::fill_memory(EngineMemory& memory) const {
   const std::lock_guard lock(mutex_);
-  return activation_bytes_;
+  memory.kv_cache = memory_.kv_cache;
+  memory.kept_prefixes = memory_.kept_prefixes;
+  memory.activations = memory_.activations;
 }
 
-std::int64_t Scheduler::cache_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return cache_bytes_;
+void Scheduler::note_memory() {
+  memory_.kv_cache = cache_->bytes_in_use();
+  memory_.kept_prefixes = prefixes_.n_blocks() * cache_->block_bytes();
+  memory_.activations = step_.activation_bytes();
 }
 
 void Scheduler::run() {
@@ -146,20 +152,47 @@ void Scheduler::admit() {
       finish(std::move(next_), FinishReason::kCancelled);
       continue;
     }
-    if (!next_->reserve()) return;  // something that runs will give blocks back
+    if (!make_room_for(*next_)) return;  // something that runs will give blocks back
+    if (const auto begun = begin(*next_, tables_->view()); !begun) {
+      fail(std::move(next_), begun.error());
+      continue;
+    }
     running_.push_back(std::move(next_));
     const std::lock_guard lock(mutex_);
     stats_.running = static_cast<std::int64_t>(running_.size());
   }
 }
 
-void Scheduler::step() {
+// Shared blocks count for each that holds them: an edit may part them.
+bool Scheduler::make_room_for(const Generation& generation) {
+  std::int64_t n_taken = generation.n_blocks_max();
+  for (const auto& running : running_) n_taken += running->n_blocks_max();
+  return n_taken <= cache_->n_blocks();
+}
+
+Result<void> Scheduler::begin(Generation& generation, const TableView& view) {
+  Sequence& sequence = generation.sequence();
+  // The last prompt token is computed in any case: its logits are wanted.
+  prefixes_.adopt_into(sequence, view, sequence.size() - 1);
+  const std::int64_t n_adopted = sequence.n_cached();
+  prefixes_.make_room(generation.n_blocks_max() - n_adopted / kernels::kBlockTokens);
+  ENGRAMD_ASSERT(sequence.reserve(generation.n_blocks_max() * kernels::kBlockTokens));
+  if (n_adopted == 0) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.cached_prompt_tokens += n_adopted;
+  }
+  return step_.count_only(generation.adopted_slice(), view);
+}
+
+void Scheduler::choose_slices(const TableView& view) {
   slices_.clear();
   slice_owner_.clear();
   slice_is_prompt_.clear();
   std::int64_t budget = options_.prefill_chunk_tokens;
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Generation& generation = *running_[i];
+    prefixes_.refresh(generation.sequence(), view);
     const bool prompt = generation.in_prefill();
     if (prompt && budget == 0) continue;
     slices_.push_back(generation.next_slice(prompt ? budget : 1));
@@ -168,6 +201,22 @@ void Scheduler::step() {
     if (!prompt) continue;
     budget -= slices_.back().end - slices_.back().begin;
   }
+}
+
+// Of the first prompt that is not done with this pass.
+ReadAhead Scheduler::next_chunks() const {
+  const std::int64_t n_tokens =
+      std::int64_t{options_.prefetch_window} * options_.prefill_chunk_tokens;
+  for (const SequenceSlice& slice : slices_) {
+    if (!slice.no_logits || n_tokens == 0) continue;
+    return {slice.sequence, slice.end, std::min(slice.sequence->size(), slice.end + n_tokens)};
+  }
+  return {};
+}
+
+void Scheduler::step() {
+  const TableView view = tables_->view();
+  choose_slices(view);
   // A lone request can stop between layers, in company it stops between passes; the engine's own
   // end stops every pass.
   std::stop_source stop;
@@ -176,23 +225,24 @@ void Scheduler::step() {
   const std::stop_callback on_request_stop(
       slices_.size() == 1 ? running_[slice_owner_.front()]->stop() : std::stop_token(), end_pass);
   const auto started = Clock::now();
-  const std::span<const float> logits = step_.run(slices_, stop.get_token());
+  const auto logits = step_.run(slices_, view, stop.get_token(), nullptr, next_chunks());
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (stop.stop_requested()) return;  // drop_cancelled or the destructor ends what was running
+  if (logits.has_error()) return fail_pass(logits.error());
+  count_pass(*logits, seconds);
+  deliver(*logits);
+}
 
+void Scheduler::count_pass(std::span<const float> logits, double seconds) {
   std::int64_t n_prompt = 0;
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     if (slice_is_prompt_[i]) n_prompt += slices_[i].end - slices_[i].begin;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    stats_.prompt_tokens += n_prompt;
-    stats_.generated_tokens += static_cast<std::int64_t>(logits.size()) / model_->config.vocab_size;
-    (n_prompt > 0 ? stats_.prefill_seconds : stats_.decode_seconds) += seconds;
-    activation_bytes_ = step_.activation_bytes();
-    cache_bytes_ = cache_->bytes_in_use();
-  }
-  deliver(logits);
+  const std::lock_guard lock(mutex_);
+  stats_.prompt_tokens += n_prompt;
+  stats_.generated_tokens += static_cast<std::int64_t>(logits.size()) / model_->config.vocab_size;
+  (n_prompt > 0 ? stats_.prefill_seconds : stats_.decode_seconds) += seconds;
+  note_memory();
 }
 
 void Scheduler::deliver(std::span<const float> logits) {
@@ -214,8 +264,26 @@ std::unique_ptr<Generation> Scheduler::take(std::size_t index) {
   return generation;
 }
 
+// A row that cannot be read: whoever was in the pass may have needed it.
+void Scheduler::fail_pass(const Error& error) {
+  for (std::size_t i = slice_owner_.size(); i-- > 0;) fail(take(slice_owner_[i]), error);
+}
+
+void Scheduler::fail(std::unique_ptr<Generation> generation, const Error& error) {
+  const auto on_done = generation->on_done();
+  generation.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.requests_failed;
+    stats_.running = static_cast<std::int64_t>(running_.size());
+    note_memory();
+  }
+  on_done(error);
+}
+
 void Scheduler::finish(std::unique_ptr<Generation> generation, FinishReason reason) {
   ChatResult result = generation->finish(reason);
+  prefixes_.keep(generation->sequence());
   const auto on_done = generation->on_done();
   generation.reset();
   {
@@ -225,7 +293,7 @@ void Scheduler::finish(std::unique_ptr<Generation> generation, FinishReason reas
     stats_.engram.add(result.engram_prompt);
     stats_.engram.add(result.engram_generated);
     stats_.running = static_cast<std::int64_t>(running_.size());
-    cache_bytes_ = cache_->bytes_in_use();
+    note_memory();
   }
   on_done(std::move(result));
 }

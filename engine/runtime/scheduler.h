@@ -16,14 +16,16 @@
 
 #include "engine/runtime/generation.h"
 #include "engine/runtime/local_engine.h"
+#include "engine/runtime/prefix_cache.h"
 
 namespace engramd::engine {
 
 class Scheduler {
  public:
   // All referenced objects outlive the scheduler.
-  Scheduler(const Model& model, const Tokenizer& tokenizer, kernels::Backend& backend,
-            KvCache& cache, const LocalEngineOptions& options, std::string model_name);
+  Scheduler(const Model& model, const LiveTables& tables, const Tokenizer& tokenizer,
+            kernels::Backend& backend, KvCache& cache, const LocalEngineOptions& options,
+            std::string model_name);
   ~Scheduler();  // cancels what waits and runs, then joins
 
   // Every outcome reaches the job's on_done, a full queue included (kLimitExceeded).
@@ -35,24 +37,32 @@ class Scheduler {
   std::stop_token stop() const { return stop_.get_token(); }  // of the whole engine
 
   EngineStats stats() const;
-  std::int64_t activation_bytes() const;
-  std::int64_t cache_bytes() const;
+  void fill_memory(EngineMemory& memory) const;  // caches and activations
 
  private:
   void run();
   void admit();
+  bool make_room_for(const Generation& generation);
+  Result<void> begin(Generation& generation, const TableView& view);
   void drop_cancelled();
   void end_everything();
   Result<void> room_for_one_more(std::size_t n_waiting) const;  // under mutex_
   void put_back(Advance advance);
   void step();
+  void choose_slices(const TableView& view);
+  ReadAhead next_chunks() const;
+  void note_memory();  // under mutex_
+  void count_pass(std::span<const float> logits, double seconds);
   // Samples the next token of every slice that has logits.
   void deliver(std::span<const float> logits);
   std::unique_ptr<Generation> take(std::size_t index);  // out of running_
-  // Gives the blocks back and counts, then tells the caller.
+  // Leaves the blocks to the prefix cache and counts, then tells the caller.
   void finish(std::unique_ptr<Generation> generation, FinishReason reason);
+  void fail(std::unique_ptr<Generation> generation, const Error& error);
+  void fail_pass(const Error& error);
 
   const Model* model_;
+  const LiveTables* tables_;
   const Tokenizer* tokenizer_;
   KvCache* cache_;
   const LocalEngineOptions options_;
@@ -60,6 +70,7 @@ class Scheduler {
 
   // engine thread
   Step step_;
+  PrefixCache prefixes_;
   std::vector<std::unique_ptr<Generation>> running_;
   std::unique_ptr<Generation> next_;  // admitted to the thread, waiting for cache blocks
   std::vector<SequenceSlice> slices_;
@@ -72,8 +83,7 @@ class Scheduler {
   std::deque<Advance> background_;
   bool stopping_ = false;
   EngineStats stats_;
-  std::int64_t activation_bytes_ = 0;
-  std::int64_t cache_bytes_ = 0;
+  EngineMemory memory_;  // what fill_memory reports
 
   std::stop_source stop_;
   std::thread thread_;

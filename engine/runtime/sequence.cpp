@@ -1,8 +1,11 @@
 #include "engine/runtime/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace engramd::engine {
+
+using kernels::kBlockTokens;
 
 Sequence::Sequence(const TokenMap& map, KvCache& cache, bool engram_enabled)
     : map_(&map), cache_(&cache), engram_enabled_(engram_enabled) {}
@@ -19,7 +22,7 @@ void Sequence::append(TokenId token) {
 }
 
 bool Sequence::reserve(std::int64_t n_tokens) {
-  const std::int64_t wanted = (n_tokens + kernels::kBlockTokens - 1) / kernels::kBlockTokens;
+  const std::int64_t wanted = (n_tokens + kBlockTokens - 1) / kBlockTokens;
   while (static_cast<std::int64_t>(blocks_.size()) < wanted) {
     const auto block = cache_->take_block();
     if (!block) return false;
@@ -29,7 +32,38 @@ bool Sequence::reserve(std::int64_t n_tokens) {
 }
 
 void Sequence::truncate_cached(std::int64_t n_tokens) {
-  n_cached_ = std::min(n_cached_, n_tokens);
+  if (n_tokens >= n_cached_) return;
+  n_cached_ = n_tokens;
+  // Positions from n_tokens on are written again, which others must not see.
+  for (auto i = static_cast<std::size_t>(n_tokens / kBlockTokens); i < blocks_.size(); ++i) {
+    if (!cache_->is_shared(blocks_[i])) continue;
+    n_cached_ = std::min(n_cached_, static_cast<std::int64_t>(i) * kBlockTokens);
+    const auto block = cache_->take_block();
+    ENGRAMD_ASSERT(block.has_value());
+    cache_->return_block(std::exchange(blocks_[i], *block));
+  }
+  std::erase_if(edited_reads_,
+                [this](const EditedRead& read) { return read.position >= n_cached_; });
+}
+
+void Sequence::set_cached(std::int64_t n_tokens, std::uint64_t epoch,
+                          std::span<const EditedRead> reads) {
+  n_cached_ = n_tokens;
+  epoch_ = epoch;
+  edited_reads_.insert(edited_reads_.end(), reads.begin(), reads.end());
+}
+
+void Sequence::confirm_cached(std::uint64_t epoch, std::vector<EditedRead> reads) {
+  epoch_ = epoch;
+  edited_reads_ = std::move(reads);
+}
+
+void Sequence::adopt(std::span<const BlockId> blocks, std::uint64_t epoch,
+                     std::vector<EditedRead> reads) {
+  ENGRAMD_ASSERT(n_cached_ == 0 && blocks_.empty());
+  blocks_.assign(blocks.begin(), blocks.end());
+  n_cached_ = static_cast<std::int64_t>(blocks.size()) * kBlockTokens;
+  confirm_cached(epoch, std::move(reads));
 }
 
 }  // namespace engramd::engine

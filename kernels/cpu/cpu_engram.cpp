@@ -21,6 +21,16 @@ const std::array<float, 256>& e4m3_values() {
   return values;
 }
 
+// e4m3 with an e8m0 scale per block: the codec of the tables that ship.
+void decode_blocks(const RowBytes& row, std::int64_t width, float* out) {
+  const std::array<float, 256>& values = e4m3_values();
+  for (std::int64_t begin = 0; begin < width; begin += kScaleBlock) {
+    const float scale = decode_e8m0(row.scales[begin / kScaleBlock]);
+    const std::int64_t end = std::min<std::int64_t>(begin + kScaleBlock, width);
+    for (std::int64_t i = begin; i < end; ++i) out[i] = values[row.codes[i]] * scale;
+  }
+}
+
 float signed_root_sigmoid(float x) {
   const float root = std::sqrt(std::max(std::fabs(x), 1e-6F));  // floor of the public demo
   const float sign = x > 0 ? 1.0F : (x < 0 ? -1.0F : 0.0F);
@@ -29,22 +39,15 @@ float signed_root_sigmoid(float x) {
 
 }  // namespace
 
-void CpuBackend::engram_gather(const EngramTable& table, const std::int64_t* rows,
-                               std::int64_t n_tokens, int n_columns, float* out) {
-  const std::int64_t width = table.weight.shape[1];
-  const std::int64_t n_scales = table.scale.shape[1];
-  const auto* codes = table.weight.as<std::uint8_t>();
-  const auto* scales = table.scale.as<std::uint8_t>();
-  const std::array<float, 256>& values = e4m3_values();
+void CpuBackend::engram_gather(const RowFormat& format, const RowBytes* rows, std::int64_t n_tokens,
+                               int n_columns, float* out) {
+  const std::int64_t width = format.n_columns;
   for_each_token(n_tokens, [&](std::int64_t t) {
-    float* target = out + t * n_columns * width;
-    for (int column = 0; column < n_columns; ++column) {
-      const std::int64_t row = rows[t * n_columns + column];
-      const std::uint8_t* code = codes + row * width;
-      for (std::int64_t s = 0; s < n_scales; ++s) {
-        const float scale = decode_e8m0(scales[row * n_scales + s]);
-        const std::int64_t n = std::min<std::int64_t>(kScaleBlock, width - s * kScaleBlock);
-        for (std::int64_t i = 0; i < n; ++i) *target++ = values[*code++] * scale;
+    for (std::int64_t i = t * n_columns; i < (t + 1) * n_columns; ++i) {
+      if (format.codec == RowCodec::kF8E4M3E8M0) {
+        decode_blocks(rows[i], width, out + i * width);
+      } else {
+        decode_row(format, rows[i], out + i * width);
       }
     }
   });

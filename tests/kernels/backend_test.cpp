@@ -313,19 +313,23 @@ TEST_P(BackendTest, EngramRowsOfAnyWidth) {
     std::vector<std::uint8_t> scales(static_cast<std::size_t>(100 * n_scales));
     for (auto& c : codes) c = static_cast<std::uint8_t>(random_.below(0x7F));
     for (auto& s : scales) s = static_cast<std::uint8_t>(120 + random_.below(10));
-    const EngramTable table{{codes.data(), DType::kF8E4M3, 2, {100, width}},
-                            {scales.data(), DType::kF8E8M0, 2, {100, n_scales}}};
+    const RowFormat format{RowCodec::kF8E4M3E8M0, static_cast<int>(width)};
     std::vector<std::int64_t> rows;
-    for (int i = 0; i < 9 * 5; ++i) rows.push_back(random_.below(100));
+    std::vector<RowBytes> places;
+    for (int i = 0; i < 9 * 5; ++i) {
+      rows.push_back(random_.below(100));
+      places.push_back(
+          {codes.data() + rows.back() * width, scales.data() + rows.back() * n_scales});
+    }
     agree(
         [&](Backend& b) {
           auto out = sized(9 * 5 * width);
-          b.engram_gather(table, rows.data(), 9, 5, out.data());
+          b.engram_gather(format, places.data(), 9, 5, out.data());
           return out;
         },
         "engram_gather");
     auto out = sized(5 * width);  // and against the format's definition
-    fast_->engram_gather(table, rows.data(), 1, 5, out.data());
+    fast_->engram_gather(format, places.data(), 1, 5, out.data());
     const std::int64_t last = rows[4] * n_scales + n_scales - 1;
     EXPECT_EQ(out.back(), decode_e4m3(codes[static_cast<std::size_t>((rows[4] + 1) * width - 1)]) *
                               decode_e8m0(scales[static_cast<std::size_t>(last)]));

@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/reference/reference_backend.h"
 #include "kernels/cpu/scalar_math.h"
-#include "kernels/number_formats.h"
 
 namespace engramd::kernels {
 
@@ -63,17 +62,10 @@ void convolve(const EngramGate& gate, int stream, const TokenSlot& slot, const P
 
 }  // namespace
 
-void ReferenceBackend::engram_gather(const EngramTable& table, const std::int64_t* rows,
+void ReferenceBackend::engram_gather(const RowFormat& format, const RowBytes* rows,
                                      std::int64_t n_tokens, int n_columns, float* out) {
-  const std::int64_t width = table.weight.shape[1];
-  const std::int64_t n_scales = table.scale.shape[1];
-  const auto* codes = table.weight.as<std::uint8_t>();
-  const auto* scales = table.scale.as<std::uint8_t>();
   for (std::int64_t i = 0; i < n_tokens * n_columns; ++i) {
-    for (std::int64_t c = 0; c < width; ++c) {
-      *out++ = decode_e4m3(codes[rows[i] * width + c]) *
-               decode_e8m0(scales[rows[i] * n_scales + c / kScaleBlock]);
-    }
+    decode_row(format, rows[i], out + i * format.n_columns);
   }
 }
 

@@ -30,7 +30,7 @@ class ReferenceBackend final : public Backend {
                     float* out) override;
   void mixture_of_experts(const MixtureOfExperts& weights, const float* x, std::int64_t n_tokens,
                           float* out, std::int32_t* chosen) override;
-  void engram_gather(const EngramTable& table, const std::int64_t* rows, std::int64_t n_tokens,
+  void engram_gather(const RowFormat& format, const RowBytes* rows, std::int64_t n_tokens,
                      int n_columns, float* out) override;
   void engram_update(const EngramGate& gate, const float* key, const float* value,
                      std::span<const TokenSlot> slots, const PagedCache& history,

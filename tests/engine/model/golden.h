@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/checkpoint/safetensors.h"
+#include "engine/engram/live_tables.h"
 #include "engine/model/model.h"
 #include "engine/runtime/step.h"
 #include "kernels/backend.h"
@@ -75,6 +76,7 @@ struct Bench {
   explicit Bench(std::unique_ptr<kernels::Backend> made, const Model& opened = bundled_model(),
                  kernels::DType dtype = kernels::DType::kF32)
       : model(&opened),
+        tables(std::move(*LiveTables::open(opened.layout, "", opened.engram_rows(), {}))),
         backend(std::move(made)),
         cache(std::move(*KvCache::make(opened, dtype, 256))),
         step(opened, *backend, cache) {}
@@ -94,13 +96,15 @@ struct Bench {
       SequenceSlice slice{&sequence, begin, std::min(sequence.size(), begin + size)};
       slice.all_logits = true;
       slice.counts = counts;
-      const auto part = step.run({&slice, 1}, {}, trace);
-      all.insert(all.end(), part.begin(), part.end());
+      const auto part = step.run({&slice, 1}, tables->view(), {}, trace);
+      EXPECT_TRUE(part.has_value());
+      all.insert(all.end(), part->begin(), part->end());
     }
     return all;
   }
 
   const Model* model;
+  std::unique_ptr<LiveTables> tables;
   std::unique_ptr<kernels::Backend> backend;
   KvCache cache;
   Step step;

@@ -41,7 +41,8 @@ TEST(LocalEngineTest, ManyAtOnceAnswerAsTheyDoAlone) {
   const EngineStats stats = engine->stats();
   EXPECT_EQ(stats.requests_finished, static_cast<std::int64_t>(alone.size() + together.size()));
   EXPECT_EQ(stats.queue_length, 0);
-  EXPECT_EQ(engine->memory().kv_cache, 0) << "every block comes back";
+  const EngineMemory memory = engine->memory();
+  EXPECT_EQ(memory.kv_cache, memory.kept_prefixes) << "every block comes back";
 }
 
 TEST(LocalEngineTest, DeltasJoinToTheText) {
@@ -261,6 +262,36 @@ TEST(GateInspectionTest, AblationEqualsTheGoldenDifference) {
     }
   }
   EXPECT_GE(n_cases, 5);
+}
+
+// Bypassed N-grams, and characters that are split over tokens.
+TEST(GateInspectionTest, SaysOfEachNgramWhatTheLookupSays) {
+  auto engine = open_engine();
+  const auto ids = engine->encode_text("Bucephalus 马 🐎 龘.");
+  ASSERT_TRUE(ids.has_value());
+  const auto report = inspect(*engine, *ids);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  const auto lookup = engine->lookup(*ids, {});
+  ASSERT_TRUE(lookup.has_value()) << lookup.error().message;
+  ASSERT_EQ(report->positions.size(), lookup->positions.size());
+  bool any_bypassed = false, any_split = false;
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    const GatePosition& gates = report->positions[i];
+    const LookupPosition& rows = lookup->positions[i];
+    ASSERT_EQ(gates.ngrams.size(), rows.ngrams.size());
+    EXPECT_EQ(gates.text, rows.text);
+    for (std::size_t order = 0; order < rows.ngrams.size(); ++order) {
+      EXPECT_EQ(gates.ngrams[order], rows.ngrams[order].text) << i;
+      EXPECT_EQ(gates.bypassed[order], rows.ngrams[order].bypassed) << i;
+      EXPECT_FALSE(gates.bypassed[order] && gates.owned[order]) << i;
+      any_bypassed = any_bypassed || gates.bypassed[order];
+    }
+    any_split = any_split || gates.text == "\uFFFD";
+  }
+  EXPECT_TRUE(any_bypassed && any_split);
+  EXPECT_THAT(report->positions.back().ngrams.back(),
+              ::testing::Not(::testing::HasSubstr("\uFFFD")))
+      << report->positions.back().ngrams.back();
 }
 
 TEST(GateInspectionTest, ChatsGoOnMeanwhileAndItCanBeCancelled) {

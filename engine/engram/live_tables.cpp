@@ -1,0 +1,140 @@
+#include "engine/engram/live_tables.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "engine/engram/crc32c.h"
+
+namespace engramd::engine {
+namespace {
+
+constexpr std::int64_t kSampledRows = 1024;  // per layer
+
+// Tells a swapped or retrained table from the one that edits were made for, without reading all of
+// it: CRC32C over rows spread evenly over the tables.
+std::string sampled_content(const std::vector<CheckpointRows>& tensors) {
+  std::string digest;
+  for (const CheckpointRows& layer : tensors) {
+    const RowFormat format = layer.format();
+    const std::int64_t n = std::min(layer.n_rows(), kSampledRows);
+    std::vector<std::uint8_t> rows;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const RowBytes row = layer.resident(layer.n_rows() / n * i);
+      rows.insert(rows.end(), row.codes, row.codes + format.codes_bytes());
+      if (row.scales != nullptr) {
+        rows.insert(rows.end(), row.scales, row.scales + format.scales_bytes());
+      }
+    }
+    char text[16];
+    std::snprintf(text, sizeof text, "%08x", crc32c(rows.data(), rows.size()));
+    digest += text;
+  }
+  return "sampled " + digest;
+}
+
+std::shared_ptr<BaseTables> base_of_tensors(const EngramLayout& layout,
+                                            const std::string& token_map_sha256,
+                                            std::vector<CheckpointRows> tensors) {
+  auto base = std::make_shared<BaseTables>();
+  base->tensors = std::move(tensors);
+  for (CheckpointRows& rows : base->tensors) {
+    base->layers.push_back(&rows);
+    base->owners.push_back(rows.owner());
+  }
+  base->identity = {layout_sha256(layout), token_map_sha256, 1, sampled_content(base->tensors)};
+  return base;
+}
+
+Result<std::shared_ptr<BaseTables>> base_of_file(const EngramLayout& layout,
+                                                 const std::string& token_map_sha256,
+                                                 const LiveTablesOptions& options) {
+  auto rows = TableRows::open(options.row_file, options.open);
+  if (!rows) return rows.error();
+  const TableHeader& header = (*rows)->header();
+  if (auto fits = check_table_matches(header, layout, token_map_sha256); !fits) {
+    return Error{fits.error().kind, options.row_file + ": " + fits.error().message};
+  }
+  char content[24];
+  std::snprintf(content, sizeof content, "crc32c %08x", header.content_crc32c);
+  auto base = std::make_shared<BaseTables>();
+  base->identity = {layout_sha256(layout), token_map_sha256,
+                    static_cast<std::int64_t>(header.generation), content};
+  for (int layer = 0; layer < static_cast<int>(layout.layers.size()); ++layer) {
+    base->layers.push_back(&(*rows)->source(layer));
+    base->owners.push_back((*rows)->owner(layer));
+  }
+  base->file = std::move(*rows);
+  return base;
+}
+
+}  // namespace
+
+LiveTables::LiveTables(const EngramLayout& layout, std::shared_ptr<BaseTables> base,
+                       std::string edits_file)
+    : layout_(&layout), base_(std::move(base)), edits_file_(std::move(edits_file)) {
+  std::vector<std::int64_t> image_bytes;
+  for (const RowSource* rows : base_->layers) image_bytes.push_back(rows->format().row_bytes());
+  no_edits_ = std::make_shared<const Overlay>(image_bytes);
+}
+
+Result<std::unique_ptr<LiveTables>> LiveTables::open(const EngramLayout& layout,
+                                                     const std::string& token_map_sha256,
+                                                     std::vector<CheckpointRows> tensors,
+                                                     const LiveTablesOptions& options) {
+  std::shared_ptr<BaseTables> base;
+  if (options.row_file.empty()) {
+    base = base_of_tensors(layout, token_map_sha256, std::move(tensors));
+  } else {
+    auto opened = base_of_file(layout, token_map_sha256, options);
+    if (!opened) return opened.error();
+    base = std::move(*opened);
+  }
+  std::unique_ptr<LiveTables> tables(new LiveTables(layout, std::move(base), options.edits_file));
+  std::error_code code;  // a path that cannot be looked at is opened below, which says why
+  if (!options.edits_file.empty() && (std::filesystem::exists(options.edits_file, code) || code)) {
+    const std::lock_guard lock(tables->opening_);
+    const auto opened = tables->open_store();
+    if (!opened && opened.error().kind != ErrorKind::kUnavailable) return opened.error();
+    if (!opened) tables->edits_error_ = opened.error().message;
+  }
+  return tables;
+}
+
+TableView LiveTables::view() const {
+  const TableStore* store = opened_store();
+  return {base_, store != nullptr ? store->current() : no_edits_};
+}
+
+Result<TableStore*> LiveTables::store() {
+  const std::lock_guard lock(opening_);
+  if (owned_store_) return owned_store_.get();
+  if (edits_file_.empty()) {
+    return invalid_argument(
+        "there is no place for edits: set engram.table.edits to a file, or HOME so that "
+        "~/.local/state/engramd can be used");
+  }
+  const std::filesystem::path folder = std::filesystem::path(edits_file_).parent_path();
+  std::error_code code;
+  if (!folder.empty()) std::filesystem::create_directories(folder, code);
+  if (code) {
+    return environment_error("cannot make the folder for edits " + folder.string() + ": " +
+                             code.message() +
+                             "; set engram.table.edits to a file that can be "
+                             "written");
+  }
+  if (const auto opened = open_store(); !opened) return opened.error();
+  return owned_store_.get();
+}
+
+Result<void> LiveTables::open_store() {
+  auto store = TableStore::open(edits_file_, base_->identity, *layout_, base_->layers);
+  if (!store) return store.error();
+  owned_store_ = std::move(*store);
+  store_.store(owned_store_.get(), std::memory_order_release);
+  return {};
+}
+
+}  // namespace engramd::engine
