@@ -113,6 +113,41 @@ std::string orders_text(const json& engram) {
   return text;
 }
 
+json row_reads_json(const engine::EngineStats& stats) {
+  using PerOrder = engine::RowReadStats::PerOrder;
+  constexpr std::pair<const char*, std::int64_t PerOrder::*> kLevels[] = {
+      {"edited", &PerOrder::edited},
+      {"resident", &PerOrder::resident},
+      {"hot", &PerOrder::hot},
+      {"file", &PerOrder::file}};
+  json levels = json::array();
+  for (const auto& [name, member] : kLevels) {
+    json orders = json::array();
+    std::int64_t hits = 0;
+    for (std::size_t i = 0; i < stats.row_reads.orders.size(); ++i) {
+      const std::int64_t rows = stats.row_reads.orders[i].*member;
+      orders.push_back({{"order", i + 2}, {"hits", rows}});
+      hits += rows;
+    }
+    levels.push_back({{"name", name}, {"hits", hits}, {"orders", std::move(orders)}});
+  }
+  return {{"levels", std::move(levels)},
+          {"stall_ms", static_cast<double>(stats.row_reads.stall_ns) / 1e6},
+          {"stalls", stats.row_reads.n_stalls},
+          {"bytes_read", stats.file_reads.bytes_read},
+          {"queue_depth_max", stats.file_reads.depth_max}};
+}
+
+std::string row_reads_text(const json& reads) {
+  std::string text = "\nRows read:";
+  for (const json& level : reads.at("levels")) {
+    text += " " + level.at("name").get<std::string>() + " " + level.at("hits").dump() + ",";
+  }
+  char stalls[64];
+  std::snprintf(stalls, sizeof stalls, " stalled %.1f ms", reads.at("stall_ms").get<double>());
+  return text + stalls;
+}
+
 std::string metrics_text(const json& metrics) {
   const auto megabytes = [&](const char* part) {
     char text[32];
@@ -122,6 +157,7 @@ std::string metrics_text(const json& metrics) {
   std::string text = window_text("Since start", metrics.at("since_start")) +
                      orders_text(metrics.at("since_start").at("engram")) + "\n" +
                      window_text("Last minute", metrics.at("last_minute"));
+  text += row_reads_text(metrics.at("row_cache"));
   text += "\nQueue: " + metrics.at("queue").at("waiting").dump() + " waiting, " +
           metrics.at("queue").at("running").dump() + " running";
   text += "\nMemory: weights " + megabytes("weights_bytes") + ", table " +
@@ -155,10 +191,17 @@ std::vector<mcp::Field> metrics_output_fields() {
                            integer("activations_bytes", "Work space."),
                            integer("process_resident_bytes", "The whole process, resident.")})),
       object("row_cache", "Where Engram rows came from.",
-             all_required({objects("levels", "Fastest first.",
-                                   all_required({text("name", "Level."),
-                                                 integer("hits", "Rows read from it.")})),
-                           number("stall_ms", "Time that layers waited for rows.")})),
+             all_required(
+                 {objects("levels", "edited, resident, hot (kept from the file), file.",
+                          all_required({text("name", "Level."),
+                                        integer("hits", "Rows read from it."),
+                                        objects("orders", "The same per N-gram order.",
+                                                all_required({integer("order", "N-gram order."),
+                                                              integer("hits", "Rows.")}))})),
+                  number("stall_ms", "Time that passes waited for rows from the file."),
+                  integer("stalls", "Passes that waited."),
+                  integer("bytes_read", "From the table file."),
+                  integer("queue_depth_max", "Most pages of the file asked for at once.")})),
   });
   fields.push_back(text("error", "Why the model could not be opened."));
   fields.push_back(object("model", "The open model.", model_fields()));
@@ -183,9 +226,7 @@ json metrics_json(const Services& services) {
       {"queue",
        {{"waiting", stats.queue_length}, {"running", stats.running}, {"calls", metrics.running()}}},
       {"memory", memory_json(memory)},
-      {"row_cache",
-       {{"levels", json::array({{{"name", "resident"}, {"hits", stats.rows_read_resident}}})},
-        {"stall_ms", 1000.0 * stats.row_stall_seconds}}},
+      {"row_cache", row_reads_json(stats)},
   };
   if (engine.has_value()) {
     out["model"] = model_json(engine.value()->facts());
