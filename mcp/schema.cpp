@@ -32,9 +32,9 @@ const char* type_name(FieldType type) {
 // The item of an array as a Field of its own, without a name.
 Field item_of(const Field& array) {
   ENGRAMD_ASSERT(array.item_type.has_value());
-  if (*array.item_type == FieldType::kArray) {
+  if (*array.item_type == FieldType::kArray || !array.nested_item.empty()) {
     ENGRAMD_ASSERT(array.nested_item.size() == 1);
-    ENGRAMD_ASSERT(array.nested_item.front().type == FieldType::kArray);
+    ENGRAMD_ASSERT(array.nested_item.front().type == *array.item_type);
     return array.nested_item.front();
   }
   Field item;
@@ -47,8 +47,12 @@ Field item_of(const Field& array) {
   return item;
 }
 
+// Whole numbers as integers, as far as a double is exact.
 json number(double value) {
-  if (std::trunc(value) == value && std::abs(value) < 9e15) return static_cast<std::int64_t>(value);
+  constexpr double kExactMax = 9007199254740992.0;  // 2^53
+  if (std::trunc(value) == value && std::abs(value) <= kExactMax) {
+    return static_cast<std::int64_t>(value);
+  }
   return value;
 }
 
@@ -61,12 +65,14 @@ json field_schema(const Field& field) {
   if (!field.default_value.is_null()) schema["default"] = field.default_value;
   if (field.type == FieldType::kArray) {
     schema["items"] = field_schema(item_of(field));
+    if (!field.may_be_empty) schema["minItems"] = 1;
     if (field.length_max) schema["maxItems"] = *field.length_max;
     return schema;
   }
   if (field.minimum) schema["minimum"] = number(*field.minimum);
   if (field.maximum) schema["maximum"] = number(*field.maximum);
   if (!field.enumeration.empty()) schema["enum"] = field.enumeration;
+  if (!field.may_be_empty) schema["minLength"] = 1;
   if (field.length_max) schema["maxLength"] = *field.length_max;
   return schema;
 }
@@ -101,6 +107,9 @@ Checked check(const Field& field, json& value, const std::string& path);
 Checked check_string(const Field& field, const json& value, const std::string& path) {
   if (!value.is_string()) return wrong_value(path, "a string", value);
   const auto& text = value.get_ref<const std::string&>();
+  if (!field.may_be_empty && text.empty()) {
+    return invalid_argument(path + ": expected at least 1 character, got an empty string");
+  }
   const auto characters =
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
   if (field.length_max && characters > *field.length_max) {
@@ -142,6 +151,9 @@ Checked check_number(const Field& field, json& value, const std::string& path) {
 
 Checked check_array(const Field& field, json& value, const std::string& path) {
   if (!value.is_array()) return wrong_value(path, "an array", value);
+  if (!field.may_be_empty && value.empty()) {
+    return invalid_argument(path + ": expected at least 1 item, got an empty array");
+  }
   if (field.length_max && static_cast<std::int64_t>(value.size()) > *field.length_max) {
     return invalid_argument(path + ": expected at most " + std::to_string(*field.length_max) +
                             " items, got " + std::to_string(value.size()));

@@ -26,12 +26,13 @@ struct Field {
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
   std::vector<std::string> enumeration = {};    // strings only
+  bool may_be_empty = true;                     // a string, an array
   std::optional<std::int64_t> length_max = {};  // characters of a string, items of an array
   std::vector<Field> children = {};         // kObject: properties; kArray of objects: the item's
   std::optional<FieldType> item_type = {};  // kArray
-  // kArray of kArray: one Field, itself a kArray, that describes the inner array. A matrix of
-  // numbers is {.type = kArray, .item_type = kArray,
-  //             .nested_item = {{.type = kArray, .item_type = kNumber}}}.
+  // kArray of kArray, or of anything that the above cannot describe: one Field of type item_type. A
+  // matrix of numbers is {.type = kArray, .item_type = kArray,
+  //                       .nested_item = {{.type = kArray, .item_type = kNumber}}}.
   std::vector<Field> nested_item = {};
   bool open = false;  // kObject or array of objects: any further property is allowed
 };

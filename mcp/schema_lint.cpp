@@ -1,5 +1,6 @@
 // What strict clients refuse in a tool schema, collected from their public bugs: Gemini CLI and
-// VS Code drop tools with $ref or an array without items, others read only plain types.
+// VS Code drop tools with $ref or an array without items, others read only plain types, and the
+// Gemini API refuses a whole request for an exclusive bound.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -11,8 +12,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 9> kForbidden = {
-    "$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "not", "if", "patternProperties"};
+constexpr std::array<std::string_view, 11> kForbidden = {"$ref",
+                                                         "$defs",
+                                                         "definitions",
+                                                         "anyOf",
+                                                         "oneOf",
+                                                         "allOf",
+                                                         "not",
+                                                         "if",
+                                                         "patternProperties",
+                                                         "exclusiveMinimum",
+                                                         "exclusiveMaximum"};
 constexpr std::array<std::string_view, 6> kTypes = {"string",  "integer", "number",
                                                     "boolean", "array",   "object"};
 

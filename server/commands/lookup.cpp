@@ -85,7 +85,8 @@ Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {
   const std::string layout = flag_or(config, "--layout", "");
   const std::string token_ids = flag_or(config, "--token-ids", "");
 
-  json arguments = {{"detail", detail}, {"layers", layers.value()}};
+  json arguments = {{"detail", detail}};
+  if (!layers.value().empty()) arguments["layers"] = layers.value();
   if (!token_ids.empty()) {
     const auto ids = parse_integers("--token-ids", token_ids);
     if (ids.has_error()) return ids.error();

@@ -19,6 +19,7 @@ constexpr char kDescription[] =
     "Engram hit rate (the share of looked-up N-gram rows that the table owns). Set engram to "
     "\"off\" to see the answer without conditional memory. Greedy unless temperature is set.";
 constexpr double kTokensMax = 1048576;
+constexpr double kTopPMin = 1e-6;              // the engine refuses 0; as sampling.top_p has it
 constexpr double kSeedMax = 9007199254740991;  // 2^53 - 1: the largest that JavaScript keeps exact
 
 std::vector<mcp::Field> sampling_fields(const config::SamplingDefaults& defaults) {
@@ -28,9 +29,9 @@ std::vector<mcp::Field> sampling_fields(const config::SamplingDefaults& defaults
                    defaults.max_tokens),
       with_default(number("temperature", "Randomness; 0 is greedy and repeatable.", {0, 2}),
                    defaults.temperature),
-      with_default(
-          number("top_p", "Nucleus: keep the likeliest tokens of this total probability.", {0, 1}),
-          defaults.top_p),
+      with_default(number("top_p", "Nucleus: keep the likeliest tokens of this total probability.",
+                          {kTopPMin, 1}),
+                   defaults.top_p),
       with_default(integer("top_k", "Keep this many likeliest tokens; 0 keeps all.", {0, 1e6}),
                    defaults.top_k),
       with_default(number("min_p", "Drop tokens below this share of the likeliest.", {0, 1}),
@@ -46,7 +47,8 @@ std::vector<mcp::Field> sampling_fields(const config::SamplingDefaults& defaults
       with_default(number("frequency_penalty", "Subtracted per occurrence in the answer.", {-2, 2}),
                    0.0),
       with_default(integer("seed", "Equal seeds give equal answers.", {0, kSeedMax}), 0),
-      at_most(list("stop", "Texts that end the answer; not part of it.", mcp::FieldType::kString),
+      at_most(list_of("stop", "Texts that end the answer; not part of it.",
+                      not_empty(text("", "One such text."))),
               16),
       at_most(objects("logit_bias", "Added to the logits of single tokens.",
                       all_required({integer("token", "Token id.", {0, kTokensMax * 1024}),
@@ -148,10 +150,11 @@ std::vector<mcp::Field> chat_input_fields(const config::Options& options) {
       text("prompt",
            "Question or instruction: one user message. Give this, messages or "
            "completion."),
-      at_most(objects("messages", "Conversation so far, oldest first; the last one is answered.",
-                      all_required({choice("role", "Who speaks.", {"system", "user", "assistant"}),
-                                    text("content", "What was said.")})),
-              4096),
+      not_empty(at_most(
+          objects("messages", "Conversation so far, oldest first; the last one is answered.",
+                  all_required({choice("role", "Who speaks.", {"system", "user", "assistant"}),
+                                text("content", "What was said.")})),
+          4096)),
       text("completion", "Plain text to continue, without the chat format."),
       with_default(
           choice("engram", "Engram conditional memory on or off for this answer.", {"on", "off"}),

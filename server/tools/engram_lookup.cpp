@@ -207,8 +207,9 @@ mcp::Tool make_engram_lookup_tool(const Services& services) {
   tool.description = kDescription;
   tool.annotations.title = "Look up Engram N-grams";
   tool.input = text_source_fields();
-  tool.input.push_back(list("layers", "Engram layers to report, by layer index; leave out for all.",
-                            mcp::FieldType::kInteger));
+  tool.input.push_back(
+      not_empty(list("layers", "Engram layers to report, by layer index; leave out for all.",
+                     mcp::FieldType::kInteger)));
   tool.input.push_back(with_default(choice("detail",
                                            "rows: N-grams with every row address; ngrams: "
                                            "N-grams and their totals only.",

@@ -60,6 +60,12 @@ mcp::Field objects(std::string name, std::string description, std::vector<mcp::F
   return field;
 }
 
+mcp::Field list_of(std::string name, std::string description, mcp::Field item) {
+  mcp::Field field = list(std::move(name), std::move(description), item.type);
+  field.nested_item.push_back(std::move(item));
+  return field;
+}
+
 mcp::Field required(mcp::Field field) {
   field.required = true;
   return field;
@@ -72,6 +78,11 @@ mcp::Field with_default(mcp::Field field, nlohmann::json value) {
 
 mcp::Field at_most(mcp::Field field, std::int64_t length_max) {
   field.length_max = length_max;
+  return field;
+}
+
+mcp::Field not_empty(mcp::Field field) {
+  field.may_be_empty = false;
   return field;
 }
 

@@ -13,8 +13,9 @@ std::vector<mcp::Field> text_source_fields() {
       text("text",
            "Text to inspect, read as a plain completion. Give this, question or token_ids."),
       text("question", "One user message, laid out exactly as chat feeds it to the model."),
-      list("token_ids", "Token ids, taken as they are (no beginning-of-sentence is added).",
-           mcp::FieldType::kInteger),
+      not_empty(list("token_ids",
+                     "Token ids, taken as they are (no beginning-of-sentence is added).",
+                     mcp::FieldType::kInteger)),
   };
 }
 

@@ -47,6 +47,17 @@ std::vector<Field> sample_fields() {
        .item_type = FieldType::kArray,
        .nested_item = {{.type = FieldType::kArray, .item_type = FieldType::kNumber}}},
       {.name = "bias", .type = FieldType::kObject, .description = "per token", .open = true},
+      {.name = "stops",
+       .type = FieldType::kArray,
+       .description = "texts",
+       .may_be_empty = false,
+       .item_type = FieldType::kString,
+       .nested_item = {{.may_be_empty = false, .length_max = 4}}},
+      {.name = "seed",
+       .type = FieldType::kInteger,
+       .description = "a seed",
+       .minimum = -9007199254740992,
+       .maximum = 9007199254740991},
   };
 }
 
@@ -68,10 +79,28 @@ TEST(ToJsonSchema, StatesEveryRuleOfTheTable) {
           "weight": {"type": "number", "description": "w", "default": 1.5}}}},
       "matrix": {"type": "array", "description": "rows",
                  "items": {"type": "array", "items": {"type": "number"}}},
-      "bias": {"type": "object", "description": "per token"}
+      "bias": {"type": "object", "description": "per token"},
+      "stops": {"type": "array", "description": "texts", "minItems": 1,
+                "items": {"type": "string", "minLength": 1, "maxLength": 4}},
+      "seed": {"type": "integer", "description": "a seed", "minimum": -9007199254740992,
+               "maximum": 9007199254740991}
     }})"));
   EXPECT_EQ(to_json_schema({}), json::parse(R"({"type":"object","additionalProperties":false})"));
   EXPECT_TRUE(lint_schema(to_json_schema(sample_fields())).empty());
+}
+
+// Equality of json does not tell 5 from 5.0, but some clients do.
+TEST(ToJsonSchema, WholeBoundsAreWrittenAsIntegersWhereDoublesAreExact) {
+  const auto maximum_of = [](double maximum) {
+    const std::vector<Field> fields = {
+        {.name = "n", .type = FieldType::kInteger, .description = "n", .maximum = maximum}};
+    return to_json_schema(fields).at("properties").at("n").at("maximum").dump();
+  };
+  EXPECT_EQ(maximum_of(0), "0");
+  EXPECT_EQ(maximum_of(-9007199254740991), "-9007199254740991");
+  EXPECT_EQ(maximum_of(9007199254740991), "9007199254740991");
+  EXPECT_EQ(maximum_of(9007199254740992), "9007199254740992");
+  EXPECT_EQ(maximum_of(0.5), "0.5");
 }
 
 TEST(Validate, FillsInDefaultsAndNormalisesIntegers) {
@@ -119,6 +148,10 @@ TEST(Validate, SaysWhatWasWrongAndWhere) {
       {R"({"text":"a","matrix":[[1],["x"]]})",
        R"(matrix[1][0]: expected a number, got the string "x")"},
       {R"({"text":"a","bias":[]})", "bias: expected an object, got an array"},
+      {R"({"text":"a","stops":[]})", "stops: expected at least 1 item, got an empty array"},
+      {R"({"text":"a","stops":["a",""]})",
+       "stops[1]: expected at least 1 character, got an empty string"},
+      {R"({"text":"a","stops":["12345"]})", "stops[0]: expected at most 4 characters, got 5"},
   };
   for (const Refusal& each : cases) {
     const auto checked = validate(sample_fields(), json::parse(each.value));
@@ -142,6 +175,9 @@ TEST(LintSchema, FindsWhatStrictClientsRefuse) {
       {R"(true)", "schema is not an object (boolean schema?)"},
       {R"({"type":"object","anyOf":[]})", "schema uses anyOf"},
       {R"({"type":"object","$defs":{}})", "schema uses $defs"},
+      {R"({"type":"object","properties":{"a":{"type":"number","description":"d",
+           "exclusiveMinimum":0}}})",
+       "schema.a uses exclusiveMinimum"},
       {R"({"type":"object","additionalProperties":{}})",
        "schema has additionalProperties other than false"},
       {R"({"type":"object","required":["x"]})", R"(schema requires "x", which is no property)"},

@@ -98,8 +98,7 @@ TEST_F(ChatToolTest, EveryOptionReachesTheBackend) {
 }
 
 TEST_F(ChatToolTest, ExactlyOneSourceOfText) {
-  for (const json& arguments : {json::object(), json{{"prompt", "a"}, {"completion", "b"}},
-                                json{{"messages", json::array()}}}) {
+  for (const json& arguments : {json::object(), json{{"prompt", "a"}, {"completion", "b"}}}) {
     const auto call = run(arguments);
     ASSERT_TRUE(call->result);
     EXPECT_TRUE(call->result->is_error);
@@ -107,6 +106,35 @@ TEST_F(ChatToolTest, ExactlyOneSourceOfText) {
   EXPECT_TRUE(test_.backend.requests.empty());
   run({{"completion", "Once"}});
   EXPECT_EQ(test_.backend.requests.at(0).completion, "Once");
+}
+
+// A schema that allows what the engine then refuses sends a model on a round of guessing.
+TEST_F(ChatToolTest, TheEngineTakesEveryBoundOfTheSchema) {
+  std::size_t n_bounds = 0;
+  for (const mcp::Field& field : tool_.input) {
+    for (const auto& bound : {field.minimum, field.maximum}) {
+      if (!bound) continue;
+      const auto checked = mcp::validate(tool_.input, {{"prompt", "x"}, {field.name, *bound}});
+      ASSERT_TRUE(checked.has_value()) << checked.error().message;
+      const auto request = to_chat_request(checked.value());
+      ASSERT_TRUE(request.has_value()) << request.error().message;
+      const auto valid = engine::validate(request.value().sampling, 1 << 20);
+      EXPECT_TRUE(valid.has_value())
+          << field.name << ' ' << *bound << ": " << valid.error().message;
+      ++n_bounds;
+    }
+  }
+  EXPECT_GE(n_bounds, 20U);
+}
+
+TEST_F(ChatToolTest, WhatSaysNothingIsRefused) {
+  for (const char* arguments :
+       {R"({"prompt": "x", "stop": [""]})", R"({"prompt": "x", "stop": ["a", ""]})",
+        R"({"prompt": "x", "top_p": 0})", R"({"messages": []})"}) {
+    EXPECT_FALSE(mcp::validate(tool_.input, json::parse(arguments)).has_value()) << arguments;
+  }
+  run(json::parse(R"({"prompt": "x", "stop": [], "logit_bias": []})"));
+  EXPECT_EQ(test_.backend.requests.size(), 1U) << "no stop texts is what clients send by default";
 }
 
 TEST_F(ChatToolTest, FailuresAreToolErrorsWithTheirMessage) {

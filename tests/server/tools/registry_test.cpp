@@ -1,5 +1,7 @@
 #include "server/tools/registry.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +33,21 @@ TEST_F(RegistryTest, StrictClientsAcceptEverything) {
     EXPECT_LE(tool.description.size(), 1024U) << tool.name;  // clients cut longer ones
   }
   EXPECT_THAT(names, ElementsAre("chat", "engram_lookup", "gate_inspect", "metrics"));
+}
+
+// An empty list asks for nothing; as "no layers" it would have been answered with all of them.
+TEST_F(RegistryTest, ListsThatChooseAreNotEmpty) {
+  for (const mcp::Tool& tool : registry_.tools) {
+    for (const char* name : {"layers", "token_ids"}) {
+      const bool has_field = std::any_of(tool.input.begin(), tool.input.end(),
+                                         [&](const mcp::Field& f) { return f.name == name; });
+      if (!has_field) continue;
+      const auto checked = mcp::validate(tool.input, {{name, json::array()}});
+      ASSERT_TRUE(checked.has_error()) << tool.name << ' ' << name;
+      EXPECT_EQ(checked.error().message,
+                std::string(name) + ": expected at least 1 item, got an empty array");
+    }
+  }
 }
 
 TEST_F(RegistryTest, MetricsConformWhileLoadingAndAfterAFailure) {
