@@ -44,13 +44,13 @@ Strength strength_of(const engine::GatePosition& position) {
   return strength;
 }
 
-// The longest N-gram here that the table owns, else the longest there is. Orders start at 2.
+// The longest N-gram here that the table owns, else the longest that reads rows. Orders start at 2.
 std::size_t telling_order_slot(const engine::GatePosition& position) {
   for (std::size_t i = position.ngrams.size(); i-- > 0;) {
     if (position.owned[i]) return i;
   }
   for (std::size_t i = position.ngrams.size(); i-- > 0;) {
-    if (!position.ngrams[i].empty()) return i;
+    if (!position.bypassed[i]) return i;
   }
   return 0;
 }
@@ -74,10 +74,12 @@ json top_json(const engine::GateReport& report, std::size_t index) {
   const engine::GatePosition& position = report.positions[index];
   const Strength strength = strength_of(position);
   const std::size_t slot = telling_order_slot(position);
+  const bool unreadable = position.ngrams.empty() || position.ngrams[slot].empty();
   json entry = {{"position", index},
-                {"ngram", position.ngrams.empty() ? position.text : position.ngrams[slot]},
+                {"ngram", unreadable ? position.text : position.ngrams[slot]},
                 {"order", slot + 2},
                 {"owned", !position.owned.empty() && position.owned[slot]},
+                {"bypassed", !position.bypassed.empty() && position.bypassed[slot]},
                 {"gate", strength.gate_max},
                 {"layer", strength.layer},
                 {"stream", strength.stream},
@@ -98,7 +100,9 @@ std::string top_text(const json& entry, std::size_t rank) {
                 entry.at("residual_share").get<double>());
   std::string line = std::to_string(rank) + ". " + quoted(entry.at("ngram")) + " at " +
                      std::to_string(entry.at("position").get<std::int64_t>()) + ": " + numbers +
-                     (entry.at("owned").get<bool>() ? ", owned" : ", not owned");
+                     (entry.at("bypassed").get<bool>() ? ", bypassed"
+                      : entry.at("owned").get<bool>()  ? ", owned"
+                                                       : ", not owned");
   if (entry.contains("delta_logprob")) {
     std::snprintf(numbers, sizeof numbers, ", %+.3f on log p of ",
                   entry.at("delta_logprob").get<double>());
@@ -116,9 +120,10 @@ json position_json(const engine::GatePosition& position, std::size_t index) {
                       {"residual_share", layer.residual_share},
                       {"value_norm", layer.value_norm}});
   }
-  json out = {{"position", index},       {"token", position.token},
-              {"text", position.text},   {"ngrams", position.ngrams},
-              {"owned", position.owned}, {"layers", std::move(layers)}};
+  json out = {
+      {"position", index},          {"token", position.token},       {"text", position.text},
+      {"ngrams", position.ngrams},  {"bypassed", position.bypassed}, {"owned", position.owned},
+      {"layers", std::move(layers)}};
   if (position.ablation_delta_logprob) {
     out["ablation_delta_logprob"] = *position.ablation_delta_logprob;
   }
@@ -213,6 +218,7 @@ std::vector<mcp::Field> gate_output_fields() {
       text("ngram", "The N-gram's text."),
       integer("order", "Tokens in the N-gram."),
       boolean("owned", "The table has rows of exactly this N-gram."),
+      boolean("bypassed", "Too few predecessors: no N-gram reads a row here."),
       number("gate", "Greatest gate over layers and streams."),
       integer("layer", "Layer of that gate."),
       integer("stream", "Residual stream of that gate."),
@@ -228,6 +234,8 @@ std::vector<mcp::Field> gate_output_fields() {
       text("text", "The token's text."),
       list("ngrams", "Text of the N-gram of each order from 2 on that ends here.",
            mcp::FieldType::kString),
+      list("bypassed", "Whether each has too few predecessors and reads no row.",
+           mcp::FieldType::kBoolean),
       list("owned", "Whether the table owns each of them.", mcp::FieldType::kBoolean),
       objects("layers", "One per Engram layer.",
               {required(integer("layer", "Layer index, from 0.")),

@@ -16,6 +16,7 @@ engine::GateReport sample_report(std::size_t n_positions) {
     position.token = static_cast<engine::TokenId>(i);
     position.text = "t" + std::to_string(i);
     position.ngrams = {"s t" + std::to_string(i), "r s t" + std::to_string(i)};
+    position.bypassed = {false, false};
     position.owned = {true, false};
     position.layers = {{.layer_id = 1,
                         .gate = {0.1F, 0.2F},
@@ -41,6 +42,28 @@ TEST(GateInspect, ConformsAndRanksByWhatLeavingOutChanges) {
   EXPECT_FLOAT_EQ(result.structured.at("gate_max"), 0.2F);
   EXPECT_THAT(result.text, HasSubstr("1. \"s t2\" at 2: gate 0.20 (layer 1, stream 1)"));
   EXPECT_THAT(result.text, HasSubstr("-5.000 on log p of \"t3\""));
+}
+
+TEST(GateInspect, ABypassedNgramIsNotCalledOneThatTheTableLacks) {
+  engine::GateReport report = sample_report(3);
+  report.positions[0].ngrams = {"t0", ""};
+  report.positions[0].bypassed = {true, true};
+  report.positions[0].owned = {false, false};
+  report.positions[1].ngrams = {"t0 t1", "t0 t1"};
+  report.positions[1].bypassed = {false, true};
+  report.positions[1].owned = {false, false};
+  const mcp::ToolResult result = to_tool_result(report, 3, 3);
+  const auto conforms = mcp::validate(gate_output_fields(), result.structured);
+  ASSERT_TRUE(conforms.has_value()) << conforms.error().message;
+  EXPECT_THAT(result.text, HasSubstr("\"t0\" at 0: gate 0.20 (layer 1, stream 1), share 0.40, "
+                                     "bypassed, +0.100"));
+  EXPECT_THAT(result.text, HasSubstr("\"t0 t1\" at 1: gate 0.20 (layer 1, stream 1), share 0.40, "
+                                     "not owned, "));
+  for (const json& entry : result.structured.at("top")) {
+    EXPECT_EQ(entry.at("bypassed"), entry.at("position") == 0);
+  }
+  EXPECT_EQ(result.structured.at("top")[1].at("order"), 2) << "the one that reads rows";
+  EXPECT_EQ(result.structured.at("tokens")[1].at("bypassed"), json({false, true}));
 }
 
 TEST(GateInspect, LongTextsStayReadable) {
