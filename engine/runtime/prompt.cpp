@@ -1,5 +1,7 @@
 #include "engine/runtime/prompt.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "engine/checkpoint/regular_file.h"
@@ -9,6 +11,23 @@ namespace engramd::engine {
 namespace {
 
 constexpr std::int64_t kConfigBytesMax = 4 << 20;  // the largest public templates have 100 KB
+// Stands inside every spelling of a special token that a message contains. A noncharacter, which
+// Unicode keeps out of texts; one that comes all the same is lost.
+constexpr std::string_view kMark = "\uFDD0";
+
+// The template's special tokens are tokens, those that messages spell stay text.
+Result<std::vector<TokenId>> encode_between_marks(const Tokenizer& tokenizer,
+                                                  std::string_view rendered) {
+  std::vector<TokenId> ids;
+  while (!rendered.empty()) {
+    const std::size_t end = std::min(rendered.find(kMark), rendered.size());
+    const auto piece = tokenizer.encode(rendered.substr(0, end));
+    if (piece.has_error()) return piece.error();
+    ids.insert(ids.end(), piece->begin(), piece->end());
+    rendered.remove_prefix(std::min(end + kMark.size(), rendered.size()));
+  }
+  return ids;
+}
 
 }  // namespace
 
@@ -48,7 +67,8 @@ Result<std::vector<TokenId>> PromptEncoder::messages(
     }
     TemplateValue::Object fields;
     fields.emplace_back("role", TemplateValue{message.role});
-    fields.emplace_back("content", TemplateValue{message.content});
+    fields.emplace_back("content",
+                        TemplateValue{tokenizer.break_added_tokens(message.content, kMark)});
     list.push_back(TemplateValue{std::move(fields)});
   }
   TemplateValue::Object variables;
@@ -60,7 +80,7 @@ Result<std::vector<TokenId>> PromptEncoder::messages(
   variables.emplace_back("pad_token", TemplateValue{config_.pad_token});
   const auto rendered = template_->render(TemplateValue{std::move(variables)});
   if (rendered.has_error()) return rendered.error();
-  return tokenizer.encode(*rendered);
+  return encode_between_marks(tokenizer, *rendered);
 }
 
 Result<std::vector<TokenId>> PromptEncoder::text(const Tokenizer& tokenizer,

@@ -19,6 +19,8 @@ class PromptEncoder {
   // Reads tokenizer_config.json of `folder` where there is one.
   static Result<PromptEncoder> open(const std::string& folder, const ModelConfig& config);
 
+  // Whatever a message spells, only the template makes special tokens; a template that looks for
+  // one in a message ("</think>") finds it there no more.
   // Refused: no messages, an unknown role, a model without a chat template.
   Result<std::vector<TokenId>> messages(const Tokenizer& tokenizer,
                                         const std::vector<ChatMessage>& messages) const;

@@ -32,6 +32,12 @@ const AddedTokenMatcher::Entry* AddedTokenMatcher::longest_at(std::string_view t
   return longest;
 }
 
+std::size_t AddedTokenMatcher::length_at(std::string_view text) const {
+  if (text.empty() || !is_first_byte_[static_cast<unsigned char>(text[0])]) return 0;
+  const Entry* entry = longest_at(text);
+  return entry == nullptr ? 0 : entry->text.size();
+}
+
 void AddedTokenMatcher::split(std::string_view text, std::vector<Part>& parts) const {
   std::size_t begin = 0;  // of the text that no part covers yet
   for (std::size_t position = 0; position < text.size();) {

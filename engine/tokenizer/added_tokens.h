@@ -24,6 +24,8 @@ class AddedTokenMatcher {
     std::string_view text;
     TokenId id = -1;  // -1: text between added tokens
   };
+  // Bytes of the longest entry that `text` begins with; 0: none.
+  std::size_t length_at(std::string_view text) const;
   // Cuts `text` into non-empty parts that tile it.
   void split(std::string_view text, std::vector<Part>& parts) const;
 

@@ -283,6 +283,24 @@ Result<Tokenizer::Encoding> Tokenizer::encode_with_offsets(std::string_view text
   return impl_->encode(text, parse_special, true);
 }
 
+std::string Tokenizer::break_added_tokens(std::string_view text, std::string_view mark) const {
+  if (first_invalid_utf8(text) != text.size()) return std::string(text);  // encode() refuses it
+  const std::string plain = impl_->nfc ? impl_->nfc->normalize(text) : std::string(text);
+  const std::string_view rest = plain;
+  std::string broken;
+  for (std::size_t at = 0; at < rest.size();) {
+    std::size_t next = at;
+    next_code_point(rest, next);
+    broken += rest.substr(at, next - at);
+    const std::size_t length = std::max(impl_->verbatim_added.length_at(rest.substr(at)),
+                                        impl_->normalized_added.length_at(rest.substr(at)));
+    const auto blank = rest.substr(at, length).find_first_not_of(" \t\r\n");
+    if (length > next - at && blank != std::string_view::npos) broken += mark;
+    at = next;
+  }
+  return broken;
+}
+
 const std::vector<TokenId>& Tokenizer::prefix_with_special() const {
   return impl_->prefix;
 }

@@ -45,6 +45,11 @@ class Tokenizer {
   };
   Result<Encoding> encode_with_offsets(std::string_view text, bool parse_special = true) const;
 
+  // `text`, normalized, with `mark` behind the first character wherever an added token begins, so
+  // that encode() finds none in the pieces between the marks: for what users wrote, inside a prompt
+  // whose own special tokens count. Added tokens of one character, or of white space, stay whole.
+  std::string break_added_tokens(std::string_view text, std::string_view mark) const;
+
   // Ids that a post-processor puts in front when special tokens are added (Llama 3.1: 128000).
   const std::vector<TokenId>& prefix_with_special() const;
 

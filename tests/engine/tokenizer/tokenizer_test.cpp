@@ -10,6 +10,7 @@
 #include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/normalizer.h"
 #include "engine/tokenizer/stream_decoder.h"
+#include "engine/tokenizer/tokenizer_json.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
 namespace engramd::engine {
@@ -127,6 +128,31 @@ TEST(TokenizerTest, StreamSkipsSpecialTokensAndIgnoresUnknownIds) {
   for (const TokenId id : *ids) text += decoder.push(id);
   text += decoder.push(-1) + decoder.push(1'000'000);
   EXPECT_EQ(text + decoder.flush(), "hi");
+}
+
+TEST(TokenizerTest, BrokenAddedTokensAreTextInEveryTokenizer) {
+  const std::string mark = "\uFDD0";
+  for (const std::string& name : testing::kTokenizerNames) {
+    const auto json = testing::tokenizer_json(name);
+    if (!json) continue;  // llama3_1, where it is not installed
+    const TokenizerSpec spec = parse_tokenizer_json(*json).value();
+    const Tokenizer tokenizer = load(name);
+    std::string text = "x";
+    for (const AddedToken& token : spec.added_tokens) text += token.content;
+    std::string rest = tokenizer.break_added_tokens(text, mark);
+    std::vector<TokenId> ids;
+    for (std::size_t end = 0; end != std::string::npos; rest.erase(0, end + mark.size())) {
+      end = rest.find(mark);
+      const auto piece = tokenizer.encode(rest.substr(0, end));
+      ids.insert(ids.end(), piece->begin(), piece->end());
+      if (end == std::string::npos) break;
+    }
+    EXPECT_EQ(tokenizer.decode(ids).value(), text) << name;
+    for (const AddedToken& token : spec.added_tokens) {
+      EXPECT_EQ(std::count(ids.begin(), ids.end(), token.id), 0) << name << ' ' << token.content;
+    }
+    EXPECT_EQ(tokenizer.break_added_tokens("a <b> 中 \xFF", mark), "a <b> 中 \xFF");
+  }
 }
 
 TEST(NormalizerTest, ComposesAndOrders) {
