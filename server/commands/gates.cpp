@@ -1,5 +1,6 @@
 #include "server/commands/gates.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <utility>
@@ -7,14 +8,21 @@
 #include "mcp/text.h"
 #include "server/commands/heat_map.h"
 #include "server/commands/run_tool.h"
+#include "server/tools/gate_inspect.h"
 
 namespace engramd::server {
 namespace {
 
 using mcp::json;
 
+constexpr std::int64_t kRowsMax = 512;  // of the heat map: some screens, not a whole book
+
 Result<json> to_arguments(const config::EffectiveConfig& config) {
-  json arguments = {{"ablation", !has_flag(config, "--no-ablation")}};
+  const std::int64_t positions_max = config.options.limits.inspect_positions_max;
+  json arguments = {
+      {"ablation", !has_flag(config, "--no-ablation")},
+      {"matrix_tokens",
+       has_flag(config, "--json") ? positions_max : std::min(kRowsMax, positions_max)}};
   for (const std::string& text : flag_values(config, "--top")) {
     std::int64_t top = 0;
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), top);
@@ -29,11 +37,6 @@ Result<json> to_arguments(const config::EffectiveConfig& config) {
   return Result<json>(boost::system::in_place_value, std::move(arguments));
 }
 
-// The tool's text up to the per-token list, which the heat map replaces.
-std::string ranking_text(const std::string& text) {
-  return text.substr(0, text.find("Every token"));
-}
-
 int run_gates(const config::EffectiveConfig& config) {
   const auto arguments = to_arguments(config);
   if (arguments.has_error()) return fail(arguments.error());
@@ -45,7 +48,7 @@ int run_gates(const config::EffectiveConfig& config) {
     std::fputs(json_text(gates.structured).c_str(), stdout);
   } else {
     std::fputs(heat_map(gates.structured, colour_wanted(config)).c_str(), stdout);
-    std::fputs(mcp::sanitise_text(ranking_text(gates.text)).c_str(), stdout);
+    std::fputs(ranking_text(gates.structured).c_str(), stdout);
   }
   return kExitOk;
 }
@@ -61,7 +64,8 @@ Command gates_command() {
           "A heat map with one row per token and one column per Engram layer and residual stream\n"
           "(L1.0 is layer 1, stream 0), from 0 (closed) to 1 (open). dlogp is what the Engram\n"
           "update at that token adds to the log-probability of the token that follows. Below it,\n"
-          "the N-grams that mattered most. Coloured on a terminal unless NO_COLOR is set.",
+          "the N-grams that mattered most. Coloured on a terminal unless NO_COLOR is set. A long\n"
+          "text shows its first 512 tokens; --json has all.",
       .examples =
           "engramd gates \"Only Alexander the Great could tame the horse Bucephalus.\"\n"
           "engramd gates --chat --json \"What is the capital of France?\"",

@@ -62,6 +62,10 @@ std::string heat_map(const json& gates, bool colour) {
     }
     text += delta_text(token) + "  " + quoted(token.at("text")) + "\n";
   }
+  const std::size_t n_left_out = gates.at("n_tokens").get<std::size_t>() - tokens.size();
+  if (n_left_out > 0) {
+    text += "(" + std::to_string(n_left_out) + " more tokens: engramd gates --json has them all)\n";
+  }
   return text;
 }
 

@@ -22,6 +22,8 @@ constexpr char kDescription[] =
     "N-grams that mattered most come first. Use it to see which memories an answer rests on. "
     "Ablation costs about one forward step per token.";
 
+constexpr char kRankingHeading[] = "N-grams that mattered most:";
+
 // What the ranking and the one-line summaries say of a position.
 struct Strength {
   float gate_max = 0;
@@ -157,7 +159,7 @@ std::string report_text(const engine::GateReport& report, const json& top,
   std::snprintf(line, sizeof line, "%zu tokens; gate mean %.2f, max %.2f", report.positions.size(),
                 totals.mean, totals.maximum);
   text.line(line);
-  text.line("N-grams that mattered most:");
+  text.line(kRankingHeading);
   for (std::size_t i = 0; i < top.size(); ++i) text.line(top_text(top[i], i + 1));
   text.line(
       "Every token (greatest gate, greatest share of the residual, change in log p of the "
@@ -278,6 +280,14 @@ mcp::ToolResult to_tool_result(const engine::GateReport& report, std::int64_t n_
                      {"top", std::move(top)},
                      {"tokens", std::move(tokens)}};
   return {std::move(text), std::move(structured), false};
+}
+
+std::string ranking_text(const json& structured) {
+  const json& top = structured.at("top");
+  if (top.empty()) return "";
+  std::string text = std::string(kRankingHeading) + '\n';
+  for (std::size_t i = 0; i < top.size(); ++i) text += top_text(top[i], i + 1) + '\n';
+  return text;
 }
 
 mcp::Tool make_gate_inspect_tool(const Services& services) {

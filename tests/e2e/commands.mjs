@@ -41,6 +41,17 @@ test('lookup and gates, for people and for scripts', async () => {
   assert.ok(JSON.parse((await engramd(['gates', '--json', '--top', '2', 'Paris is'])).stdout).top.length === 2)
 })
 
+test('gates says which tokens it does not show, and --json has them all', async () => {
+  const long = 'word '.repeat(700)
+  const { code, stdout, stderr } = await engramd(['gates', '--no-ablation', '--top', '200', long])
+  assert.equal(code, 0, stderr)
+  const json = JSON.parse((await engramd(['gates', '--no-ablation', '--json', long])).stdout)
+  assert.ok(json.n_tokens > 600)
+  assert.equal(json.tokens.length, json.n_tokens)
+  assert.ok(stdout.includes(`(${json.n_tokens - 512} more tokens: engramd gates --json has them all)`))
+  assert.match(stdout, /\n200\. /)
+})
+
 test('config prints every value and where it came from', async () => {
   const text = await engramd(['config', '--temperature', '0.5'])
   assert.equal(text.code, 0, text.stderr)

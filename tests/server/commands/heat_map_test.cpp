@@ -11,7 +11,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-const json kGates = json::parse(R"({"tokens": [
+const json kGates = json::parse(R"({"n_tokens": 2, "tokens": [
   {"text": "a\nb", "ablation_delta_logprob": 1.25,
    "layers": [{"layer": 1, "gate": [0.0, 1.0]}, {"layer": 3, "gate": [0.5, 0.25]}]},
   {"text": "c", "layers": [{"layer": 1, "gate": [0.0, 1.0]}, {"layer": 3, "gate": [0.5, 0.25]}]}]})");
@@ -36,8 +36,15 @@ TEST(HeatMap, EveryColourIsReset) {
   EXPECT_EQ(n_reset, n_set);
 }
 
+TEST(HeatMap, TokensLeftOutAreCounted) {
+  EXPECT_THAT(heat_map(kGates, false), Not(HasSubstr("more tokens")));
+  json cut = kGates;
+  cut["n_tokens"] = 90;
+  EXPECT_THAT(heat_map(cut, false), HasSubstr("\n(88 more tokens: engramd gates --json has "));
+}
+
 TEST(HeatMap, NothingToShow) {
-  EXPECT_EQ(heat_map({{"tokens", json::array()}}, true), "");
+  EXPECT_EQ(heat_map({{"n_tokens", 0}, {"tokens", json::array()}}, true), "");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "server/tools/gate_inspect.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,6 +73,20 @@ TEST(GateInspect, LongTextsStayReadable) {
   EXPECT_LE(result.text.size(), 6200U);
   EXPECT_THAT(result.text, HasSubstr("more lines: structured output has the matrix"));
   EXPECT_EQ(result.structured.at("tokens").size(), 2000U);
+}
+
+TEST(GateInspect, TheRankingAloneIsWholeWhateverItsTextsAre) {
+  engine::GateReport report = sample_report(400);
+  for (engine::GatePosition& position : report.positions) {
+    position.ngrams = {"Every token\nof \x1b[31m" + position.text, "Every token"};
+  }
+  const mcp::ToolResult result = to_tool_result(report, 400, 3);
+  EXPECT_THAT(result.text, HasSubstr("more lines: "));
+  const std::string ranking = ranking_text(result.structured);
+  EXPECT_EQ(std::count(ranking.begin(), ranking.end(), '\n'), 401);
+  EXPECT_THAT(ranking, HasSubstr("\n400. \"Every token"));
+  EXPECT_EQ(ranking.find('\x1b'), std::string::npos);
+  EXPECT_EQ(ranking_text(to_tool_result(report, 0, 3).structured), "");
 }
 
 TEST(GateInspect, OnePositionWithoutAblation) {
