@@ -81,7 +81,7 @@ std::string flag_or(const config::EffectiveConfig& config, const std::string& fl
 Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {
   const auto layers = parse_integers("--layers", flag_or(config, "--layers", ""));
   if (layers.has_error()) return layers.error();
-  const std::string detail = flag_or(config, "--detail", "rows");
+  const std::string detail = flag_or(config, "--detail", "ngrams");
   const std::string layout = flag_or(config, "--layout", "");
   const std::string token_ids = flag_or(config, "--token-ids", "");
 
@@ -127,16 +127,19 @@ Command lookup_command() {
       .usage = "lookup TEXT [--json] [--layers LIST] [--layout FILE --tokenizer FILE] [OPTION...]",
       .summary = "show the N-grams of a text and the table rows they address",
       .description =
-          "For each token: its compressed id, the N-gram of each order that ends there, and the\n"
-          "row per layer, order and head, with how many rows the table owns. With --layout and\n"
-          "--tokenizer it hashes by a layout file of the public Engram demo, without a model.",
+          "For each token: its compressed id, and the N-gram of each order that ends there, with\n"
+          "how many of its rows the table owns. --detail rows lists the row per layer, order and\n"
+          "head too. A long text is cut after some 4,000 characters of output; --json has all.\n"
+          "With --layout and --tokenizer it hashes by a layout file of the public Engram demo,\n"
+          "without a model.",
       .examples =
           "engramd lookup \"The capital of France is\"\n"
-          "engramd lookup --json --layers 1 --detail ngrams \"Alexander the Great\"\n"
+          "engramd lookup --json --layers 1 --detail rows \"Alexander the Great\"\n"
           "engramd lookup --layout engram_config.json --tokenizer tokenizer.json \"Hello\"",
       .flags = {{"--json", "", "Print the engram_lookup tool's whole structured result."},
                 {"--layers", "LIST", "Engram layers to report, by index; all when left out."},
-                {"--detail", "rows|ngrams", "rows: with every row address; ngrams: totals only."},
+                {"--detail", "ngrams|rows",
+                 "ngrams (default): totals of their rows; rows: every row address too."},
                 {"--token-ids", "LIST", "Token ids instead of TEXT."},
                 {"--chat", "", "Lay TEXT out as a chat's user message first."},
                 {"--layout", "FILE", "Hash by this layout file (engram_config.json)."},

@@ -13,12 +13,12 @@ namespace {
 using mcp::json;
 
 constexpr char kDescription[] =
-    "Look up Engram N-grams: tokens of a text, their compressed ids, the N-gram of each order that "
-    "ends at each token, and the table row it addresses per layer, order and head, with whether "
-    "the "
-    "row is occupied, owned by exactly this N-gram, or bypassed, and its norm. Use it to see what "
-    "the model's conditional memory knows about a phrase. Fast: hashing only, nothing is "
-    "generated.";
+    "Look up Engram N-grams: tokens of a text, their compressed ids, and the N-gram of each order "
+    "that ends at each token, with how many of its table rows are occupied and owned by exactly "
+    "this N-gram, or that it is bypassed. With detail \"rows\" also every row per layer, order and "
+    "head, and its norm. Use it to see what the model's conditional memory knows about a phrase. "
+    "Fast: hashing only, nothing is generated.";
+constexpr std::size_t kTextBytesMax = 4000;  // some 1,300 tokens of numbers and fragments
 
 // Rows of one order over all layers and heads of one position.
 struct OrderTotals {
@@ -74,7 +74,7 @@ std::string report_text(const engine::LookupReport& report, bool with_rows) {
                 static_cast<long long>(report.n_bypassed),
                 static_cast<long long>(report.n_occupied), static_cast<long long>(report.n_owned),
                 report.hit_rate);
-  BoundedText text;
+  BoundedText text(kTextBytesMax);
   text.line(summary);
   for (std::size_t i = 0; i < report.positions.size(); ++i) {
     const engine::LookupPosition& position = report.positions[i];
@@ -87,8 +87,8 @@ std::string report_text(const engine::LookupReport& report, bool with_rows) {
     for (const engine::LookupLayer& layer : position.layers) text.line(rows_text(layer));
   }
   return std::move(text).finish(
-      "structured output has them all; a shorter text or detail "
-      "\"ngrams\" fits better");
+      std::string("structured output has them all, in a shell --json; a shorter text ") +
+      (with_rows ? "or detail \"ngrams\" fits better" : "fits better"));
 }
 
 json cells_json(const engine::LookupLayer& layer) {
@@ -211,10 +211,10 @@ mcp::Tool make_engram_lookup_tool(const Services& services) {
       not_empty(list("layers", "Engram layers to report, by layer index; leave out for all.",
                      mcp::FieldType::kInteger)));
   tool.input.push_back(with_default(choice("detail",
-                                           "rows: N-grams with every row address; ngrams: "
-                                           "N-grams and their totals only.",
-                                           {"rows", "ngrams"}),
-                                    "rows"));
+                                           "ngrams: N-grams and the totals of their rows; rows: "
+                                           "with every row address too, long.",
+                                           {"ngrams", "rows"}),
+                                    "ngrams"));
   tool.output = lookup_output_fields();
   tool.handler = [services](const std::shared_ptr<mcp::ToolCall>& call) {
     services.loader.when_ready([services, call](Result<engine::LocalEngine*> engine) {

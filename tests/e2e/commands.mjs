@@ -34,6 +34,8 @@ test('lookup and gates, for people and for scripts', async () => {
   assert.equal(lookup.code, 0, lookup.stderr)
   assert.match(lookup.stdout, /hit rate/)
   assert.ok(JSON.parse((await engramd(['lookup', '--json', 'Paris'])).stdout).n_lookups > 0)
+  const rows = await engramd(['lookup', '--json', '--detail', 'rows', '--layers', '1', 'Paris'])
+  assert.ok(JSON.parse(rows.stdout).tokens[0].layers[0].rows.length > 0)
   const gates = await engramd(['gates', 'The capital of France is'])
   assert.equal(gates.code, 0, gates.stderr)
   assert.match(gates.stdout, /dlogp/)

@@ -18,7 +18,8 @@ export const tool_calls = [
     check: (out) => {
       assert.equal(out.tokens.length, out.n_tokens)
       assert.ok(out.n_owned > 0)
-      assert.ok(out.tokens[0].layers[0].rows.length > 0)
+      assert.ok(out.tokens[0].ngrams.length > 0)
+      assert.ok(!('layers' in out.tokens[0]), 'rows only when asked for')
     },
   },
   {

@@ -113,5 +113,33 @@ TEST(EngramLookup, ConformsWithAndWithoutATable) {
   }
 }
 
+TEST(EngramLookup, LongTextsStayReadableAndStructuredKeepsWhatWasAsked) {
+  engine::LookupReport report;
+  for (int i = 0; i < 2000; ++i) {
+    engine::LookupPosition position;
+    position.text = "word";
+    position.ngrams = {{.order = 2, .text = "a word", .classes = {1, 2}, .bypassed = false}};
+    position.layers = {{.layer_id = 1, .cells = {cell(2, i)}}};
+    report.positions.push_back(position);
+  }
+  for (const bool with_rows : {false, true}) {
+    const mcp::ToolResult result = to_tool_result(report, with_rows);
+    EXPECT_LE(result.text.size(), 4200U);
+    EXPECT_THAT(result.text, HasSubstr("more lines: structured output has them all"));
+    EXPECT_EQ(result.text.find("detail \"ngrams\"") != std::string::npos, with_rows);
+    EXPECT_EQ(result.structured.at("tokens").size(), 2000U);
+    EXPECT_EQ(result.structured.at("tokens")[1999].contains("layers"), with_rows);
+  }
+}
+
+TEST_F(RegistryTest, LookupRowsComeWhenAskedFor) {
+  const auto tool = std::find_if(registry_.tools.begin(), registry_.tools.end(),
+                                 [](const mcp::Tool& t) { return t.name == "engram_lookup"; });
+  ASSERT_NE(tool, registry_.tools.end());
+  const auto checked = mcp::validate(tool->input, {{"text", "x"}});
+  ASSERT_TRUE(checked.has_value()) << checked.error().message;
+  EXPECT_EQ(checked.value().at("detail"), "ngrams");
+}
+
 }  // namespace
 }  // namespace engramd::server
