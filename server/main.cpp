@@ -1,11 +1,14 @@
 // engramd: chooses the command, reads the configuration, and runs it.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "config/effective_config.h"
 #include "config/option_table.h"
+#include "mcp/text.h"
 #include "server/commands/command.h"
 #include "server/commands/help.h"
 #include "server/config_facts.h"
@@ -36,6 +39,10 @@ int unknown_command(const std::string& name) {
   return kExitUsage;
 }
 
+int unexpected_word(const std::string& command, const std::string& word) {
+  return fail(invalid_argument(command + ": expected no further words, got " + mcp::quote(word)));
+}
+
 int print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return kExitOk;
@@ -61,6 +68,9 @@ int run(const Command& command, std::vector<std::string> arguments) {
     std::fprintf(stderr, "engramd: %s\n", problem.c_str());
   }
   if (!config.problems.empty()) return kExitUsage;
+  if (!command.takes_words && !config.positional.empty()) {
+    return unexpected_word(command.name, config.positional.front());
+  }
   // `config` shows what is refused beside everything else; nothing else runs with it.
   if (command.name != "config" && refuse(config)) return kExitUsage;
   return command.run(config);
@@ -68,10 +78,14 @@ int run(const Command& command, std::vector<std::string> arguments) {
 
 int main_with(std::vector<std::string> arguments) {
   if (arguments.empty()) {
-    std::fputs(program_help().c_str(), stderr);
+    std::fputs(short_help().c_str(), stderr);
     return kExitUsage;
   }
   const std::string first = arguments.front();
+  const std::size_t n_words_max = first == "--version" ? 1 : 2;
+  if ((first == "--version" || first == "help") && arguments.size() > n_words_max) {
+    return unexpected_word(first, arguments[n_words_max]);
+  }
   if (first == "--version") return print("engramd " ENGRAMD_VERSION "\n");
   if (first == "help") {
     if (arguments.size() == 1) return print(program_help());
@@ -89,9 +103,18 @@ int main_with(std::vector<std::string> arguments) {
   return run(*command, std::move(arguments));
 }
 
+// The exit code, when everything that was printed has arrived: a full disk is a failure.
+int finish_output(int exit_code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  std::fprintf(stderr, "engramd: standard output could not be written%s%s\n",
+               errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
+  return exit_code == kExitOk ? kExitFailed : exit_code;
+}
+
 }  // namespace
 }  // namespace engramd::server
 
 int main(int argc, char** argv) {
-  return engramd::server::main_with({argv + 1, argv + argc});
+  return engramd::server::finish_output(engramd::server::main_with({argv + 1, argv + argc}));
 }

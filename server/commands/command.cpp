@@ -13,10 +13,22 @@
 #include "server/commands/table.h"
 
 namespace engramd::server {
+namespace {
+
+Command with_words(Command command) {
+  command.takes_words = true;
+  return command;
+}
+
+}  // namespace
 
 const std::vector<Command>& all_commands() {
-  static const std::vector<Command> commands = {stdio_command(), chat_command(),  lookup_command(),
-                                                gates_command(), table_command(), config_command()};
+  static const std::vector<Command> commands = {stdio_command(),
+                                                with_words(chat_command()),
+                                                with_words(lookup_command()),
+                                                with_words(gates_command()),
+                                                with_words(table_command()),
+                                                config_command()};
   return commands;
 }
 

@@ -23,6 +23,7 @@ struct Command {
   std::string examples;     // lines for --help
   std::vector<config::CommandFlag> flags;
   int (*run)(const config::EffectiveConfig& config) = nullptr;
+  bool takes_words = false;  // main refuses words that are no flags otherwise
 };
 
 const std::vector<Command>& all_commands();

@@ -35,7 +35,28 @@ std::string flags_text(const std::vector<config::CommandFlag>& flags) {
   return text;
 }
 
+std::string command_list() {
+  std::string text;
+  for (const Command& command : all_commands()) {
+    text += "  " + padded(command.name, 10) + command.summary + "\n";
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string short_help() {
+  return "engramd runs a language model with Engram conditional memory on this machine and serves "
+         "it\n"
+         "to MCP clients and to the shell.\n\n"
+         "Commands:\n" +
+         command_list() +
+         "\nExamples:\n"
+         "  engramd chat \"What is the capital of France?\"\n"
+         "  engramd gates \"Only Alexander the Great could tame the horse Bucephalus.\"\n"
+         "  claude mcp add --scope user engramd -- engramd --stdio\n\n"
+         "engramd help COMMAND for one command, engramd --help for all options.\n";
+}
 
 std::string program_help() {
   std::string text =
@@ -52,11 +73,7 @@ std::string program_help() {
       "bundled\n"
       "  model.\n\n"
       "COMMANDS\n";
-  for (const Command& command : all_commands()) {
-    text += "  " + padded(command.name, 10) + command.summary + "\n";
-  }
-  text += "\nOPTIONS\n  Every option is also a key of config.toml and an environment variable.\n";
-  text += flags_text(config::source_flags()) + "\n" + config::print_option_help();
+  text += command_list() + "\nOPTIONS\n" + config::print_option_help();
   text +=
       std::string("\n") + kExitStatus +
       "\nFILES\n"

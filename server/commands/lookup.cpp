@@ -90,6 +90,9 @@ Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {
   if (!token_ids.empty()) {
     const auto ids = parse_integers("--token-ids", token_ids);
     if (ids.has_error()) return ids.error();
+    if (!config.positional.empty()) {
+      return invalid_argument("lookup: expected TEXT or --token-ids, got both");
+    }
     arguments["token_ids"] = ids.value();
   } else {
     auto text = read_text(config);

@@ -14,9 +14,6 @@ namespace {
 constexpr int kShutdownMs = 80;  // clients kill 100 ms after their signal
 
 int run_stdio(const config::EffectiveConfig& config) {
-  if (!config.positional.empty()) {
-    return fail(invalid_argument("--stdio takes no arguments, got " + config.positional.front()));
-  }
   const int output_fd = claim_standard_output();
   std::optional<ExitDeadline> deadline;  // outlives the daemon, whose end it watches
   Daemon daemon(config.options);

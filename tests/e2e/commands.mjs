@@ -1,11 +1,12 @@
 // The shell commands: what they print where, and their exit codes.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, openSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { test } from 'node:test'
-import { run } from './lib/engramd.mjs'
+import { binary, run, within } from './lib/engramd.mjs'
 
 // No configuration of the person who runs the tests.
 const env = { PATH: process.env.PATH, XDG_CONFIG_HOME: mkdtempSync(join(tmpdir(), 'engramd-e2e-')) }
@@ -90,6 +91,45 @@ test('mistakes name what was meant and exit with 2', async () => {
   const file = await engramd(['config', '--config-dir', folder])
   assert.equal(file.code, 2)
   assert.match(file.stderr, /config\.toml:2/)
+})
+
+test('engramd alone is one screen', async () => {
+  const { code, stdout, stderr } = await engramd([])
+  assert.equal(code, 2)
+  assert.equal(stdout, '')
+  assert.ok(stderr.split('\n').length <= 24, stderr)
+  for (const word of ['chat', 'lookup', 'gates', 'table', 'config', '--stdio', 'engramd --help for all options']) {
+    assert.ok(stderr.includes(word), word)
+  }
+})
+
+test('the manual says each thing once', async () => {
+  const { stdout } = await engramd(['--help'])
+  const paragraphs = stdout.split('\n').filter((line) => line.startsWith('  --'))
+  assert.deepEqual(paragraphs.filter((line, i) => paragraphs.indexOf(line) !== i), [])
+  assert.equal(stdout.match(/variable and a key of config\.toml|key of config\.toml and an environment/g).length, 1)
+})
+
+test('words that a command does not take are refused, not dropped', async () => {
+  for (const args of [['config', 'extra', 'words'], ['--stdio', 'extra'], ['lookup', '--token-ids', '5', 'extra'],
+    ['config', '--', '--json'], ['--version', 'extra'], ['help', 'chat', 'extra']]) {
+    const { code, stdout, stderr } = await engramd(args)
+    assert.equal(code, 2, args.join(' '))
+    assert.equal(stdout, '')
+    assert.match(stderr, /extra|--json|both/)
+  }
+})
+
+test('output that cannot be written is a failure, whatever the command', async () => {
+  for (const args of [['chat', 'hi'], ['chat', '--json', 'hi'], ['lookup', 'hi'], ['gates', 'hi'], ['config'],
+    ['table', 'info'], ['--help'], ['help', 'chat'], ['--version']]) {
+    const child = spawn(binary, args, { stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'], env })
+    let stderr = ''
+    child.stderr.on('data', (text) => (stderr += text))
+    const code = await within(new Promise((resolve) => child.on('close', resolve)), 'exit')
+    assert.equal(code, 1, args.join(' '))
+    assert.match(stderr, /standard output could not be written/)
+  }
 })
 
 test('a model that is not there exits with 1 and says where it looked', async () => {
