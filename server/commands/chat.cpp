@@ -47,7 +47,8 @@ void print_served_line(const std::string& line, bool colour) {
   std::fprintf(out, "%s[%s]%s\n", colour ? kDim : "", line.c_str(), colour ? kReset : "");
 }
 
-// One answer, written as it is generated. Ctrl-C ends the answer, not the program.
+// One answer, written as it is generated. Ctrl-C ends the answer, not the program, unless the model
+// still loads. Only on_done stops the daemon, so what the callbacks refer to outlives them.
 Result<engine::ChatResult> stream_chat(Daemon& daemon, const engine::ChatRequest& request) {
   std::stop_source stop;
   std::optional<Result<engine::ChatResult>> outcome;
@@ -69,13 +70,11 @@ Result<engine::ChatResult> stream_chat(Daemon& daemon, const engine::ChatRequest
   });
   bool interrupted = false;
   daemon.run([&] {
+    if (services.loader.loading()) end_while_loading();
     interrupted = true;
     stop.request_stop();
-    if (services.loader.loading()) daemon.stop();
   });
-  // Ended during loading or by a signal: the engine still answers for what it was given.
-  while (!outcome && !services.loader.loading()) daemon.run([] {});
-  if (!outcome) return cancelled("interrupted");
+  ENGRAMD_ASSERT(outcome.has_value());
   if (outcome->has_error()) return outcome->error();
   if (interrupted) outcome->value().finish_reason = engine::FinishReason::kCancelled;
   return std::move(*outcome);

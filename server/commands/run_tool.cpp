@@ -1,7 +1,11 @@
 #include "server/commands/run_tool.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
+
+#include "server/commands/command.h"
 
 namespace engramd::server {
 namespace {
@@ -46,14 +50,21 @@ Result<mcp::ToolResult> run_tool(Daemon& daemon, const std::string& tool,
       std::make_shared<ShellCall>(std::move(checked).value(), [&daemon] { daemon.stop(); });
   daemon.services().post([&] { found->handler(call); });
   bool interrupted = false;
-  daemon.run([&] {  // a signal: the tool ends by itself, or the user asks again
-    if (std::exchange(interrupted, true)) daemon.stop();
+  daemon.run([&] {  // a signal: the tool ends by itself
+    if (daemon.services().loader.loading()) end_while_loading();
+    interrupted = true;
     call->cancel();
   });
-  auto result = call->take_result();
+  auto result = call->take_result();  // only its end stopped the daemon
   if (!result || interrupted) return cancelled("interrupted");
   if (result->is_error) return unavailable(std::move(result->text));
   return std::move(*result);
+}
+
+void end_while_loading() {
+  const int exit_code = fail(cancelled("interrupted"));
+  std::fflush(stdout);
+  std::_Exit(exit_code);
 }
 
 std::string json_text(const mcp::json& value) {

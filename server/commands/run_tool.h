@@ -13,6 +13,10 @@ namespace engramd::server {
 Result<mcp::ToolResult> run_tool(Daemon& daemon, const std::string& tool,
                                  const mcp::json& arguments);
 
+// For a signal that comes while the model loads: the program ends here, as interrupted. Loading
+// only reads and may take long, so nothing waits for it.
+[[noreturn]] void end_while_loading();
+
 // What --json prints.
 std::string json_text(const mcp::json& value);
 

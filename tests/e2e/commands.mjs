@@ -1,7 +1,7 @@
 // The shell commands: what they print where, and their exit codes.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { mkdtempSync, openSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { copyFileSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -130,6 +130,63 @@ test('output that cannot be written is a failure, whatever the command', async (
     assert.equal(code, 1, args.join(' '))
     assert.match(stderr, /standard output could not be written/)
   }
+})
+
+// A model whose tokenizer is a pipe that nobody writes to: opening it never ends.
+function model_that_loads_for_ever() {
+  const folder = mkdtempSync(join(tmpdir(), 'engramd-model-'))
+  const model = join(dirname(fileURLToPath(import.meta.url)), '../../install/models/engram-nano')
+  for (const name of readdirSync(model)) {
+    if (/\.(json|safetensors)$/.test(name)) copyFileSync(join(model, name), join(folder, name))
+  }
+  rmSync(join(folder, 'tokenizer.json'))
+  execFileSync('mkfifo', [join(folder, 'tokenizer.json')])
+  return folder
+}
+
+// Starts a program, interrupts it once its model loads, and returns how it ended.
+async function interrupt_loading(command, args, { text, interrupt }) {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env })
+  const exit = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })))
+  let screen = ''
+  const seen = (part) => within(new Promise((resolve) => {
+    const look = () => screen.includes(part) && resolve()
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', look)
+    look()
+  }), part)
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes) => (screen += bytes))
+  try {
+    if (text) {
+      await seen('> ')
+      child.stdin.write(text)
+    }
+    await seen('loading ngram table')
+    await interrupt(child)
+    return await within(exit, `exit after ${screen}`, 10_000)
+  } finally {
+    child.kill('SIGKILL')
+  }
+}
+
+test('Ctrl-C while the model loads ends every command with 130', async () => {
+  const folder = model_that_loads_for_ever()
+  const options = ['--log-level', 'info', '--model', folder]
+  const sigint = 1n << 1n
+  const interrupt = async (child) => {
+    const caught = () => /SigCgt:\s*([0-9a-f]+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]
+    while (!(BigInt(`0x${caught()}`) & sigint)) await new Promise(setImmediate)
+    child.kill('SIGINT')
+  }
+  for (const args of [['chat', 'hi'], ['chat', '--json', 'hi'], ['lookup', 'hi'], ['gates', 'hi']]) {
+    const how = await interrupt_loading(binary, [...args, ...options], { interrupt })
+    assert.deepEqual(how, { code: 130, signal: null }, args.join(' '))
+  }
+  // A conversation needs a terminal, which turns the character into the signal.
+  const conversation = ['-qec', `'${binary}' chat ${options.join(' ')}`, '/dev/null']
+  const how = await interrupt_loading('script', conversation,
+    { text: 'hi\n', interrupt: (child) => child.stdin.write('\x03') })
+  assert.equal(how.code, 130)
+  rmSync(folder, { recursive: true })
 })
 
 test('a model that is not there exits with 1 and says where it looked', async () => {
