@@ -416,6 +416,10 @@ Ruling ruling_of(const Setting& setting, const std::vector<Rule>& rules, const C
   return rule->judge(c);
 }
 
+std::string statement(const Verdict& verdict) {
+  return verdict.origin + ": " + verdict.written_key + " = " + verdict.value;
+}
+
 }  // namespace
 
 std::string_view name_of(VerdictKind kind) {
@@ -444,8 +448,16 @@ std::vector<std::string> refusals(const std::vector<Verdict>& verdicts) {
   std::vector<std::string> lines;
   for (const Verdict& verdict : verdicts) {
     if (verdict.kind != VerdictKind::kRefused) continue;
-    lines.push_back(verdict.origin + ": " + verdict.written_key + " = " + verdict.value +
-                    " is refused: " + verdict.note);
+    lines.push_back(statement(verdict) + " is refused: " + verdict.note);
+  }
+  return lines;
+}
+
+std::vector<std::string> warnings(const EffectiveConfig& config,
+                                  const std::vector<Verdict>& verdicts) {
+  std::vector<std::string> lines = config.notes;
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.differs) lines.push_back(statement(verdict) + ": " + verdict.note);
   }
   return lines;
 }

@@ -62,4 +62,8 @@ std::vector<Verdict> judge(const EffectiveConfig& config, const ModelFacts& fact
 // "config.toml:11: moe.expert_parallel = true is refused: ..." for every refusal.
 std::vector<std::string> refusals(const std::vector<Verdict>& verdicts);
 
+// One line per note and per difference: what was asked for is not what will be served.
+std::vector<std::string> warnings(const EffectiveConfig& config,
+                                  const std::vector<Verdict>& verdicts);
+
 }  // namespace engramd::config

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "engine/checkpoint/model_config.h"
+#include "server/logging.h"
 #include "server/model_folder.h"
 
 namespace engramd::server {
@@ -55,6 +56,12 @@ bool print_refusals(const std::vector<config::Verdict>& verdicts) {
   const auto refused = config::refusals(verdicts);
   for (const std::string& line : refused) std::fprintf(stderr, "engramd: %s\n", line.c_str());
   return !refused.empty();
+}
+
+void log_warnings(const config::EffectiveConfig& config,
+                  const std::vector<config::Verdict>& verdicts) {
+  const auto lines = config::warnings(config, verdicts);
+  if (!lines.empty()) log_warnings(*make_logger(config.options.log), lines);
 }
 
 }  // namespace engramd::server

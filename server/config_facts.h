@@ -13,4 +13,8 @@ Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& conf
 // Prints every refusal; true when there was one.
 bool print_refusals(const std::vector<config::Verdict>& verdicts);
 
+// Logs every note and every difference between the configuration and the model, as warnings.
+void log_warnings(const config::EffectiveConfig& config,
+                  const std::vector<config::Verdict>& verdicts);
+
 }  // namespace engramd::server

@@ -17,7 +17,8 @@ class DroppingStderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     pollfd out = {STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) return;
+    // POLLERR beside it: nobody reads any more, and writing would end the program with SIGPIPE.
+    if (::poll(&out, 1, 0) != 1 || (out.revents & (POLLOUT | POLLERR)) != POLLOUT) return;
     // A pipe that is ready takes PIPE_BUF bytes at once (pipe(7)); a longer line is cut.
     const std::size_t size = std::min<std::size_t>(line.size(), 4096);
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), size);
@@ -50,6 +51,10 @@ std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options) {
   logger->set_level(to_spdlog(options.level));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e engramd %l: %v");
   return logger;
+}
+
+void log_warnings(spdlog::logger& logger, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) logger.warn("{}", line);
 }
 
 void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,

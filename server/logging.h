@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "config/options.h"
 #include "engine/runtime/local_engine.h"
@@ -15,6 +17,8 @@ class logger;
 namespace engramd::server {
 
 std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options);
+
+void log_warnings(spdlog::logger& logger, const std::vector<std::string>& lines);
 
 // The lines that people search for (issue trackers, set-up guides); their words stay.
 void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,

@@ -48,14 +48,13 @@ int print(const std::string& text) {
   return kExitOk;
 }
 
-// Prints what this model and machine cannot honour; false when there is nothing. A model that
-// cannot be read is the command's to report. Only what somebody has set is judged: without settings
-// the start reads no file for it.
-bool refuse(const config::EffectiveConfig& config) {
+// What became of the settings. A model that cannot be read is the command's to report. Only what
+// somebody has set is judged: without settings the start reads no file for it.
+std::vector<config::Verdict> judge(const config::EffectiveConfig& config) {
   const auto is_default = [](const config::Setting& s) { return s.rank == config::Rank::kDefault; };
-  if (std::all_of(config.settings.begin(), config.settings.end(), is_default)) return false;
+  if (std::all_of(config.settings.begin(), config.settings.end(), is_default)) return {};
   const auto facts = read_config_facts(config);
-  return facts.has_value() && print_refusals(config::judge(config, facts.value()));
+  return facts ? config::judge(config, *facts) : std::vector<config::Verdict>();
 }
 
 int run(const Command& command, std::vector<std::string> arguments) {
@@ -72,7 +71,10 @@ int run(const Command& command, std::vector<std::string> arguments) {
     return unexpected_word(command.name, config.positional.front());
   }
   // `config` shows what is refused beside everything else; nothing else runs with it.
-  if (command.name != "config" && refuse(config)) return kExitUsage;
+  if (command.name == "config") return command.run(config);
+  const std::vector<config::Verdict> verdicts = judge(config);
+  if (print_refusals(verdicts)) return kExitUsage;
+  if (command.opens_model) log_warnings(config, verdicts);
   return command.run(config);
 }
 

@@ -22,6 +22,7 @@ struct Command {
   std::string description;  // paragraphs for --help
   std::string examples;     // lines for --help
   std::vector<config::CommandFlag> flags;
+  bool opens_model = false;  // tells first where the configuration and the model differ
   int (*run)(const config::EffectiveConfig& config) = nullptr;
   bool takes_words = false;  // main refuses words that are no flags otherwise
 };

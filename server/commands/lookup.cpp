@@ -147,6 +147,7 @@ Command lookup_command() {
                 {"--chat", "", "Lay TEXT out as a chat's user message first."},
                 {"--layout", "FILE", "Hash by this layout file (engram_config.json)."},
                 {"--tokenizer", "FILE", "The tokenizer.json that belongs to --layout."}},
+      .opens_model = true,
       .run = run_lookup,
   };
 }

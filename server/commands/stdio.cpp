@@ -38,6 +38,7 @@ Command stdio_command() {
       .examples = "claude mcp add --scope user engramd -- /usr/local/bin/engramd --stdio",
       .flags = {{"--stdio", "", "Serve MCP on standard input and output."},
                 {"--standalone", "", "Keep everything in this one process (as it is now)."}},
+      .opens_model = true,
       .run = run_stdio,
   };
 }

@@ -68,6 +68,17 @@ TEST(Verdict, ImpossibleSettingsAreRefusedWithTheRemedy) {
                           "expected at least two devices, got one; set it to false"));
 }
 
+TEST(Verdict, NotesAndDifferencesAreWarnings) {
+  ConfigRequest request;
+  request.arguments = {"--moe-num-experts=17", "--engram-ngram-order=3", "--device=cuda:0"};
+  request.environment["ENGRAMD_THREADZ"] = {"1", "environment ENGRAMD_THREADZ"};
+  const EffectiveConfig config = load_effective_config(request);
+  EXPECT_THAT(warnings(config, judge(config, bundled_facts())),
+              ElementsAre(HasSubstr("environment ENGRAMD_THREADZ: no option has this name"),
+                          "flag --moe-num-experts: --moe-num-experts = 17: routed experts: the "
+                          "file says 17, the model has 16"));
+}
+
 TEST(Verdict, FactsOfTheMachineDecide) {
   ModelFacts facts = bundled_facts();
   facts.has_gpu = true;

@@ -215,6 +215,23 @@ test('what a file asks for and nobody can honour ends every command', async () =
   assert.match(stderr, /deterministic.addressing/)
 })
 
+test('what differs from the model is told once, by every command that opens it', async () => {
+  const hello = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }) + '\n'
+  const asked = ['--engram-ngram-order', '5']
+  const misspelt = { ...env, ENGRAMD_LOG_LEVLE: 'info' }
+  for (const [args, input] of [[['chat', 'hi']], [['lookup', 'hi']], [['gates', 'hi']], [['--stdio'], hello]]) {
+    const { code, stdout, stderr } = await run([...args, ...asked], { input, env: misspelt })
+    assert.equal(code, 0, stderr)
+    const lines = stderr.split('\n').filter((line) => line.includes(' engramd warn'))
+    assert.equal(lines.length, 2, `${args[0]}: ${stderr}`)
+    assert.match(lines[0], /ENGRAMD_LOG_LEVLE.*nearest known name is ENGRAMD_LOG_LEVEL/)
+    assert.match(lines[1], /ngram-order.*says 5.*has 3/)
+    if (input) assert.deepEqual(JSON.parse(stdout), { jsonrpc: '2.0', id: 1, result: {} })
+    const silent = await run([...args, ...asked, '--log-level', 'error'], { input, env: misspelt })
+    assert.doesNotMatch(silent.stderr, /ENGRAMD_LOG_LEVLE|ngram-order/)
+  }
+})
+
 test('a table is imported, checked, described, and damage is found', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'engramd-table-'))
   const file = join(folder, 'table.engram')
