@@ -40,8 +40,10 @@ struct OptionRow {
   std::string flag = {};                       // "--name"; derived from the key when not given
   std::string environment = {};                // ENGRAMD_<KEY>; always derived
   std::string environment_alias = {};          // a name users already have; the ENGRAMD_ one wins
+  bool no_effect_yet = false;                  // says kNoEffectYet wherever the row is shown
 };
 
+inline constexpr std::string_view kNoEffectYet = "read and checked; nothing acts on it yet";
 inline constexpr std::size_t kTextBytesMax = 4096;
 inline constexpr std::size_t kListItemsMax = 16;
 

@@ -50,6 +50,10 @@ std::string value_name(const OptionRow& row) {
   return row.syntax == Syntax::kPath ? "PATH" : "TEXT";
 }
 
+std::string help_of(const OptionRow& row) {
+  return row.no_effect_yet ? row.help + " (" + std::string(kNoEffectYet) + ")" : row.help;
+}
+
 std::string environment_names(const OptionRow& row, const std::string& separator) {
   if (row.environment_alias.empty()) return row.environment;
   return row.environment + separator + row.environment_alias;
@@ -90,7 +94,7 @@ std::string print_option_help() {
       section = section_of(row);
       out += "\n [" + std::string(section) + "]\n";
     }
-    out += "\n  " + row.flag + " " + value_name(row) + "\n" + wrapped(row.help, "      ");
+    out += "\n  " + row.flag + " " + value_name(row) + "\n" + wrapped(help_of(row), "      ");
     out += wrapped("Takes " + expected_value(row) + ". Default " + to_toml(default_value(row)) +
                        ". Key " + row.key + ", variable " + environment_names(row, " or ") + ".",
                    "      ");
@@ -111,7 +115,7 @@ std::string print_sample_file() {
     } else {
       out += "\n";
     }
-    out += wrapped(row.help, "# ");
+    out += wrapped(help_of(row), "# ");
     out += wrapped("Takes " + expected_value(row) + ".", "# ");
     out += "#" + row.key.substr(section.size() + 1) + " = " + to_toml(default_value(row)) + "\n";
   }
@@ -128,7 +132,7 @@ std::string print_option_table() {
     const std::string variables = "`" + environment_names(row, "`, `") + "`";
     out += "| " + joined(keys, "`") + " | `" + row.flag + "` | " + variables + " | " +
            joined(row.json_keys, "`") + " | `" + to_toml(default_value(row)) + "` | " +
-           cell(expected_value(row)) + " | " + cell(row.help) + " |\n";
+           cell(expected_value(row)) + " | " + cell(help_of(row)) + " |\n";
   }
   return out;
 }

@@ -60,8 +60,7 @@ std::string fixed(double value, int decimals) {
 Ruling judge_name(const Case& c) {
   if (c.options.model.name == c.facts.model_name) return used("this model is open");
   return reported("no model of this name in the model folders; " + c.facts.model_name +
-                  " is served under its own name, and chat with the name given here goes to the "
-                  "remote if one is configured");
+                  " is served under its own name");
 }
 
 Ruling judge_device(const Case& c) {
@@ -407,6 +406,7 @@ std::vector<Rule> service_rules() {
 // A key without a rule changes what the daemon does, whatever the model; its help says what.
 Ruling ruling_of(const Setting& setting, const std::vector<Rule>& rules, const Case& c) {
   const OptionRow& row = *setting.row;
+  if (row.no_effect_yet) return reported(std::string(kNoEffectYet));
   const bool describes_engram = row.key.starts_with("engram.") && row.key != "engram.enable";
   if (describes_engram && !c.facts.has_engram) return reported("the model has no Engram");
   const auto rule =
