@@ -20,7 +20,8 @@ std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options);
 
 void log_warnings(spdlog::logger& logger, const std::vector<std::string>& lines);
 
-// The lines that people search for (issue trackers, set-up guides); their words stay.
+// What is odd in the model's files, then the lines that people search for (issue trackers, set-up
+// guides); their words stay.
 void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,
                       std::int64_t table_bytes);
 void log_chat(spdlog::logger& logger, const engine::ChatResult& result);

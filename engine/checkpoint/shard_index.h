@@ -1,8 +1,9 @@
 // Checkpoint: all tensors of a model folder, from model.safetensors or from the shards that
 // model.safetensors.index.json lists; of both, the single file is taken, as transformers does.
-// An index is untrusted: no shard name or symbolic link leaves the folder, and each tensor stands
-// in exactly the shard that the index names. Shards that the index does not name are not opened.
-// Immutable after open; owns the mappings that its TensorViews point into.
+// An index is untrusted: no shard name leaves the folder, and each tensor stands in exactly the
+// shard that the index names. Shards that the index does not name are not opened. Symbolic links
+// are the folder's owner's word, not the index's: they are followed. Immutable after open; owns the
+// mappings that its TensorViews point into.
 #pragma once
 
 #include <optional>

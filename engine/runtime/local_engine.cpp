@@ -115,6 +115,7 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
   facts.engram_head_dim = model.layout.config.head_dim;
   if (!model.layout.layers.empty())
     facts.engram_codec = name_of(tables.view().base->format(0).codec);
+  facts.warnings = model.checkpoint.warnings();
   for (const EngramLayer& layer : model.layout.layers) {
     facts.engram_layer_ids.push_back(layer.layer_id);
     facts.engram_rows.push_back(layer.n_rows);

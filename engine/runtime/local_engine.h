@@ -58,6 +58,7 @@ struct ModelFacts {  // what was opened, for reports and for checking the users'
   std::vector<std::vector<std::int64_t>> engram_primes;  // per Engram layer, [n_columns]
   std::string engram_codec;
   double load_ms = 0;
+  std::vector<std::string> warnings;  // what is odd in its files but harmless, one line each
 };
 
 struct EngineMemory {        // bytes

@@ -1,7 +1,7 @@
 // The shell commands: what they print where, and their exit codes.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -230,6 +230,32 @@ test('what differs from the model is told once, by every command that opens it',
     const silent = await run([...args, ...asked, '--log-level', 'error'], { input, env: misspelt })
     assert.doesNotMatch(silent.stderr, /ENGRAMD_LOG_LEVLE|ngram-order/)
   }
+})
+
+test('a model in the Hugging Face cache is opened, and what is odd in its files is told', async () => {
+  const model = mkdtempSync(join(tmpdir(), 'engramd-cache-'))
+  const snapshot = join(model, 'snapshots', '0123abc')
+  mkdirSync(join(model, 'blobs'))
+  mkdirSync(snapshot, { recursive: true })
+  const bundled = join(dirname(fileURLToPath(import.meta.url)), '../../install/models/engram-nano')
+  const add = (name, bytes) => {
+    writeFileSync(join(model, 'blobs', `b10b-${name}`), bytes)
+    symlinkSync(`../../blobs/b10b-${name}`, join(snapshot, name))
+  }
+  for (const name of readdirSync(bundled).filter((name) => name.endsWith('.json'))) {
+    add(name, readFileSync(join(bundled, name)))
+  }
+  const weights = readFileSync(join(bundled, 'model.safetensors'))
+  const header = JSON.parse(weights.subarray(8, 8 + Number(weights.readBigUInt64LE())).toString())
+  delete header.__metadata__
+  const shard = 'model-00001-of-00001.safetensors'
+  add(shard, weights)
+  const weight_map = Object.fromEntries(Object.keys(header).map((tensor) => [tensor, shard]))
+  add('model.safetensors.index.json', JSON.stringify({ metadata: { total_size: 1 }, weight_map }))
+  const { code, stdout, stderr } = await engramd(['chat', '--model', snapshot, 'What is the capital of France?'])
+  assert.equal(code, 0, stderr)
+  assert.match(stdout, /Paris/)
+  assert.equal(stderr.match(/engramd warning: .*total_size says 1 bytes/g)?.length, 1, stderr)
 })
 
 test('a table is imported, checked, described, and damage is found', async () => {

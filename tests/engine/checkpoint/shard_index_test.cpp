@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/engine/checkpoint/temporary_folder.h"
 
@@ -95,15 +96,54 @@ TEST(Checkpoint, TensorInAnotherShardThanNamed) {
                                                  " is not in the index, which names " + kSecond));
 }
 
-TEST(Checkpoint, SymbolicLinksStayInTheFolder) {
-  TemporaryFolder folder;
-  const std::string index = R"({"weight_map":{"a":"a.safetensors"}})";
-  write_sharded(folder.path, index);
-  fs::create_symlink(kFirst, folder.path / "a.safetensors");
-  EXPECT_EQ(open_error(folder.path), "opened");
-  fs::remove(folder.path / "a.safetensors");
-  fs::create_symlink(kFiles / "index-valid" / kFirst, folder.path / "a.safetensors");
-  EXPECT_THAT(open_error(folder.path), HasSubstr("symbolic link out of the model folder"));
+// As Hugging Face's cache lays a model out: models--OWNER--NAME/snapshots/REVISION/FILE is a link
+// to
+// ../../blobs/HASH.
+fs::path write_snapshot(const fs::path& cache, const fs::path& files) {
+  const fs::path model = cache / "models--owner--name";
+  const fs::path snapshot = model / "snapshots/0123abc";
+  fs::create_directories(model / "blobs");
+  fs::create_directories(snapshot);
+  int hash = 0;
+  for (const auto& entry : fs::directory_iterator(files)) {
+    const std::string blob = "b10b" + std::to_string(hash++);
+    fs::copy_file(entry.path(), model / "blobs" / blob);
+    fs::create_symlink(fs::path("../../blobs") / blob, snapshot / entry.path().filename());
+  }
+  return snapshot;
+}
+
+TEST(Checkpoint, OpensASnapshotOfTheHuggingFaceCache) {
+  TemporaryFolder cache;
+  const fs::path snapshot = write_snapshot(cache.path, kFiles / "index-valid");
+  ASSERT_TRUE(fs::is_symlink(snapshot / kFirst));
+  const auto checkpoint = Checkpoint::open(snapshot.string());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_THAT(checkpoint->names(), ElementsAre("a", "b"));
+
+  TemporaryFolder single;
+  fs::copy_file(kFiles / "valid.safetensors", single.path / "blob");
+  fs::create_directory(single.path / "snapshot");
+  fs::create_symlink("../blob", single.path / "snapshot/model.safetensors");
+  EXPECT_EQ(open_error(single.path / "snapshot"), "opened");
+}
+
+TEST(Checkpoint, ALinkMustLeadToARegularFile) {
+  TemporaryFolder cache;
+  const fs::path snapshot = write_snapshot(cache.path, kFiles / "index-valid");
+  const fs::path pipe = cache.path / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& target : {pipe, cache.path, fs::path("/dev/zero")}) {
+    fs::remove(snapshot / kFirst);
+    fs::create_symlink(target, snapshot / kFirst);
+    EXPECT_THAT(open_error(snapshot), HasSubstr("expected a regular file")) << target;
+  }
+  fs::remove(snapshot / kFirst);
+  fs::create_symlink("../../blobs/not-fetched", snapshot / kFirst);
+  EXPECT_THAT(open_error(snapshot), HasSubstr(std::string("shard ") + kFirst + " is missing"));
+  fs::remove(snapshot / kFirst);
+  fs::create_symlink(kFirst, snapshot / kFirst);  // to itself
+  EXPECT_THAT(open_error(snapshot), HasSubstr("cannot open"));
 }
 
 TEST(Checkpoint, TheSingleFileComesFirst) {
