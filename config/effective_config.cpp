@@ -134,6 +134,13 @@ std::optional<fs::path> default_folder(const Environment& environment) {
   return std::nullopt;
 }
 
+std::string state_folder(const Environment& environment) {
+  const auto state_home = find_variable(environment, "XDG_STATE_HOME");
+  if (state_home) return fs::path(*state_home) / "engramd";
+  const auto home = find_variable(environment, "HOME");
+  return home ? std::string(fs::path(*home) / ".local" / "state" / "engramd") : std::string();
+}
+
 void load_files(const ParsedFlags& flags, Collector& collector, EffectiveConfig& config) {
   std::vector<std::string> folders = flags.values_of("--config-dir");
   const std::vector<std::string> files = flags.values_of("--config");
@@ -175,6 +182,7 @@ EffectiveConfig load_effective_config(const ConfigRequest& request) {
   collector.add(load_environment(config.environment));
   collector.add(flags.loaded);
   collector.merge();
+  config.options.table.state_folder = state_folder(config.environment);
   config.api_key_set =
       find_variable(config.environment, config.options.api.api_key_env).has_value();
   config.command_flags = std::move(flags.command_flags);

@@ -60,7 +60,10 @@ struct EngramOptions {
 
 // The table: where its rows are and how they are read.
 struct TableOptions {
-  std::string path;  // relative paths are resolved against the file that names them
+  std::string path;   // relative paths are resolved against the file that names them
+  std::string edits;  // empty: beside `path`, else in state_folder
+  // Where a user's state lies (XDG base directories); from the environment, not an option.
+  std::string state_folder;
   bool mmap = true;
   bool prefetch = true;
   bool offload_to_host = true;

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -60,6 +61,10 @@ struct Daemon::Impl {
             .loader = loader,
             .metrics = metrics,
             .post = post(),
+            .table_thread =
+                [this](std::function<void()> function) {
+                  asio::post(table_thread, std::move(function));
+                },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
                   loader.when_ready([ready](Result<engine::LocalEngine*> engine) {
@@ -88,7 +93,12 @@ struct Daemon::Impl {
     if (const auto note = missing_model(options.model, folder.value()); !note.empty()) {
       logger->warn(note);
     }
-    logger->info("[engram] loading ngram table from {}", folder.value());
+    const std::string& named = options.table.path;
+    if (!named.empty() && table_file(options.table).empty()) {
+      logger->warn("[engram] table file {} is not there: the model's own table is used", named);
+    }
+    logger->info("[engram] loading ngram table from {}",
+                 table_file(options.table).empty() ? folder.value() : named);
     return engine::LocalEngine::open(to_engine_options(options, std::move(folder).value()));
   }
 
@@ -134,6 +144,7 @@ struct Daemon::Impl {
   std::unique_ptr<mcp::Dispatcher> dispatcher;
   asio::signal_set signals;
   asio::steady_timer parent_timer;
+  asio::thread_pool table_thread{1};  // ends before the engine that its work uses
   std::unique_ptr<StdioSession> session;
   bool loading_started = false;
 };

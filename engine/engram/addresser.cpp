@@ -64,6 +64,14 @@ void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int6
   }
 }
 
+std::uint64_t mix_of(const EngramLayer& layer, std::span<const std::int32_t> classes) {
+  std::uint64_t mix = 0;
+  for (std::size_t slot = 0; slot < classes.size(); ++slot) {
+    mix ^= static_cast<std::uint64_t>(classes[classes.size() - 1 - slot]) * layer.multipliers[slot];
+  }
+  return mix;
+}
+
 std::int64_t row_of(const EngramLayer& layer, int column, std::uint64_t mix) {
   const auto at = static_cast<std::size_t>(column);
   return floor_modulo(mix, layer.primes[at]) + layer.offsets[at];

@@ -53,6 +53,9 @@ class Addresser {
   std::int32_t cut_class_;  // as a predecessor it ends history; kDeadClass: nothing but the dead
 };
 
+// NgramKey::mix of the N-gram of `classes`, oldest first.
+std::uint64_t mix_of(const EngramLayer& layer, std::span<const std::int32_t> classes);
+
 // The row that an N-gram reads in one column (order-major, then head) of a layer.
 std::int64_t row_of(const EngramLayer& layer, int column, std::uint64_t mix);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engram/crc32c.h"
+#include "engine/engram/sha256.h"
 
 namespace engramd::engine {
 namespace {
@@ -35,9 +36,25 @@ std::string sampled_content(const std::vector<CheckpointRows>& tensors) {
   return "sampled " + digest;
 }
 
-std::shared_ptr<BaseTables> base_of_tensors(const EngramLayout& layout,
-                                            const std::string& token_map_sha256,
-                                            std::vector<CheckpointRows> tensors) {
+std::string gigabytes(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+// The checkpoint's tensors are mapped whole: they cannot obey a limit below their size.
+Result<std::shared_ptr<BaseTables>> base_of_tensors(const EngramLayout& layout,
+                                                    const std::string& token_map_sha256,
+                                                    std::vector<CheckpointRows> tensors,
+                                                    std::int64_t host_memory_bytes_max) {
+  std::int64_t bytes = 0;
+  for (const CheckpointRows& rows : tensors) bytes += rows.bytes();
+  if (host_memory_bytes_max > 0 && bytes > host_memory_bytes_max) {
+    return limit_exceeded("the model's own table takes " + gigabytes(bytes) +
+                          ", engram.host_memory_limit_gb is " + gigabytes(host_memory_bytes_max) +
+                          ": make a row file of it with `engramd table import` and name that in "
+                          "engram.table.path, which is read from the file as needed");
+  }
   auto base = std::make_shared<BaseTables>();
   base->tensors = std::move(tensors);
   for (CheckpointRows& rows : base->tensors) {
@@ -70,6 +87,16 @@ Result<std::shared_ptr<BaseTables>> base_of_file(const EngramLayout& layout,
   return base;
 }
 
+std::string edits_file_of(const TableIdentity& identity, const LiveTablesOptions& options) {
+  if (!options.edits_file.empty()) return options.edits_file;
+  if (!options.row_file.empty()) return options.row_file + ".edits";
+  if (options.edits_folder.empty()) return {};
+  // The model may move, and another of the same name has its own edits.
+  const std::string hash =
+      sha256_hex(identity.layout_hash + identity.token_map_hash + identity.base_content);
+  return options.edits_folder + "/" + options.model_name + "-" + hash.substr(0, 12) + ".edits";
+}
+
 }  // namespace
 
 LiveTables::LiveTables(const EngramLayout& layout, std::shared_ptr<BaseTables> base,
@@ -84,17 +111,17 @@ Result<std::unique_ptr<LiveTables>> LiveTables::open(const EngramLayout& layout,
                                                      const std::string& token_map_sha256,
                                                      std::vector<CheckpointRows> tensors,
                                                      const LiveTablesOptions& options) {
-  std::shared_ptr<BaseTables> base;
-  if (options.row_file.empty()) {
-    base = base_of_tensors(layout, token_map_sha256, std::move(tensors));
-  } else {
-    auto opened = base_of_file(layout, token_map_sha256, options);
-    if (!opened) return opened.error();
-    base = std::move(*opened);
-  }
-  std::unique_ptr<LiveTables> tables(new LiveTables(layout, std::move(base), options.edits_file));
-  std::error_code code;  // a path that cannot be looked at is opened below, which says why
-  if (!options.edits_file.empty() && (std::filesystem::exists(options.edits_file, code) || code)) {
+  auto base = options.row_file.empty()
+                  ? base_of_tensors(layout, token_map_sha256, std::move(tensors),
+                                    options.open.host_memory_bytes_max)
+                  : base_of_file(layout, token_map_sha256, options);
+  if (!base) return base.error();
+  if (options.row_dtype == "float16") (*base)->row_dtype = kernels::DType::kF16;
+  if (options.row_dtype == "bfloat16") (*base)->row_dtype = kernels::DType::kBF16;
+  std::unique_ptr<LiveTables> tables(
+      new LiveTables(layout, *base, edits_file_of((*base)->identity, options)));
+  std::error_code code;  // a place that cannot be looked at has no edits to serve
+  if (!tables->edits_file_.empty() && std::filesystem::exists(tables->edits_file_, code)) {
     const std::lock_guard lock(tables->opening_);
     const auto opened = tables->open_store();
     if (!opened && opened.error().kind != ErrorKind::kUnavailable) return opened.error();

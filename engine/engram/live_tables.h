@@ -28,6 +28,7 @@ struct BaseTables {
   std::vector<CheckpointRows> tensors;       // either these
   std::unique_ptr<TableRows> file;           // or this
   TableIdentity identity;
+  kernels::DType row_dtype = kernels::DType::kF32;  // decoded rows are rounded to kF16 or kBF16
 
   RowFormat format(int layer) const { return layers[static_cast<std::size_t>(layer)]->format(); }
 };
@@ -40,6 +41,10 @@ struct TableView {
 struct LiveTablesOptions {
   std::string row_file;    // engram.table.path; empty: the checkpoint's own tensors
   std::string edits_file;  // engram.table.edits; its folder is made when needed
+  // Without edits_file: beside row_file, or here, named after the model and what its tables hold.
+  std::string edits_folder;
+  std::string model_name;
+  std::string row_dtype = "float32";  // engram.lookup_dtype: float32, float16, bfloat16
   TableOpenOptions open;
 };
 

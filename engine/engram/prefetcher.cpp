@@ -19,22 +19,20 @@ EffectiveEdit edit_in_effect(const Epoch& edits, int layer, int column, std::int
 CellState cell_state(const TableView& view, int layer, int column, std::int64_t row,
                      const NgramKey& key, const RowBytes& bytes) {
   CellState state;
-  if (key.bypassed) return state;
   if (view.edits->has_edits(layer)) {
     state.edit = edit_in_effect(*view.edits, layer, column, row, key);
-    state.occupied = state.edit.edit.image != nullptr;
-    state.owned = state.occupied && state.edit.scope == EditScope::kNgram;
   }
+  const bool edited = state.edit.edit.image != nullptr;
+  const bool exact = edited && state.edit.scope == EditScope::kNgram;
   if (const std::uint16_t* owners = view.base->owners[static_cast<std::size_t>(layer)]) {
-    state.occupied |= owners[row] != 0;
-    state.owned |= owners[row] == owner_tag(key.mix);
+    state.occupied = edited || owners[row] != 0;
+    state.owned = exact || (!key.bypassed && owners[row] == owner_tag(key.mix));
     return state;
   }
   const std::int64_t n = view.base->format(layer).codes_bytes();
-  const bool holds_anything =
-      std::any_of(bytes.codes, bytes.codes + n, [](std::uint8_t code) { return code != 0; });
-  state.occupied |= holds_anything;
-  state.owned |= holds_anything;
+  state.occupied = edited || std::any_of(bytes.codes, bytes.codes + n,
+                                         [](std::uint8_t code) { return code != 0; });
+  state.owned = state.occupied && !key.bypassed;
   return state;
 }
 
@@ -120,7 +118,7 @@ void Prefetcher::read_cold(std::stop_token stop) {
     }
     if (!missing_.empty() && asynchronous_) {
       is_reading_ = true;
-      pass_stop_ = std::move(stop);
+      pass_stop_ = stop;
       if (!thread_.joinable()) {
         thread_ = std::jthread([this](std::stop_token ending) { run(std::move(ending)); });
       }

@@ -31,7 +31,7 @@ EffectiveEdit edit_in_effect(const Epoch& edits, int layer, int column, std::int
                              const NgramKey& key);
 
 // What one look-up finds. Where a table carries no owner tags, a row that holds anything counts as
-// its N-gram's. Nothing of a bypassed N-gram is occupied or owned.
+// its N-gram's. A bypassed N-gram owns nothing.
 struct CellState {
   bool occupied = false, owned = false;
   EffectiveEdit edit;
@@ -62,6 +62,7 @@ class Prefetcher {
   // [n_tokens, n_columns] of the pass that begin() started, valid until the next begin().
   Result<std::span<const RowBytes>> wait(int layer);
   RowFormat format(int layer) const { return view_.base->format(layer); }
+  kernels::DType row_dtype() const { return view_.base->row_dtype; }
 
   // Nothing to do when all rows are in memory.
   void ahead(const TableView& view, std::span<const std::vector<std::int64_t>> rows);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/engram/crc32c.h"
+#include "engine/engram/hex.h"
 #include "engine/engram/sha256.h"
 
 namespace engramd::engine {
@@ -51,15 +52,6 @@ std::string bytes_of_hex(const std::string& hex) {
     bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   }
   return bytes;
-}
-
-std::string hex_of_bytes(std::string_view bytes) {
-  std::string hex;
-  for (const char c : bytes) {
-    hex += "0123456789abcdef"[static_cast<unsigned char>(c) >> 4];
-    hex += "0123456789abcdef"[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
 }
 
 // The layout as the header stores it and as its hash covers it.

@@ -1,6 +1,7 @@
 #include "engine/inspect/lookup_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -49,22 +50,45 @@ Result<LookupPosition> read_position(std::span<const TokenId> ids,
   return position;
 }
 
+// Rows and keys of all positions, per layer of the layout, and where the rows lie.
+struct Addressed {
+  std::vector<std::vector<std::int64_t>> rows;  // [n_positions, n_columns]
+  std::vector<std::vector<NgramKey>> keys;      // [n_positions, n_orders]
+  std::vector<std::span<const RowBytes>> places;
+};
+
+double norm_of(const RowFormat& format, const RowBytes& row) {
+  std::vector<float> values(static_cast<std::size_t>(format.n_columns));
+  kernels::decode_row(format, row, values.data());
+  double square = 0;
+  for (const float value : values) square += double{value} * value;
+  return std::sqrt(square);
+}
+
 // One layer's cells of one position; counts go into the report.
-LookupLayer read_layer(const EngramLayout& layout, int slot, std::span<const std::int64_t> rows,
-                       std::span<const NgramKey> keys, const RowFacts* facts,
-                       LookupReport& report) {
+LookupLayer read_layer(const EngramLayout& layout, int slot, std::size_t at,
+                       const Addressed& addressed, const TableView* tables, LookupReport& report) {
+  const auto layer_slot = static_cast<std::size_t>(slot);
+  const std::size_t first_cell = at * static_cast<std::size_t>(layout.n_columns());
   LookupLayer layer;
-  layer.layer_id = layout.layers[static_cast<std::size_t>(slot)].layer_id;
+  layer.layer_id = layout.layers[layer_slot].layer_id;
   for (int column = 0; column < layout.n_columns(); ++column) {
+    const std::size_t index = first_cell + static_cast<std::size_t>(column);
     LookupCell cell;
     cell.order = layout.order_of(column);
     cell.head = layout.head_of(column);
-    cell.row = rows[static_cast<std::size_t>(column)];
-    const NgramKey& key = keys[static_cast<std::size_t>(cell.order - 2)];
-    if (facts != nullptr) {
-      cell.occupied = facts->occupied(slot, cell.row);
-      cell.owned = !key.bypassed && facts->owner(slot, cell.row) == owner_tag(key.mix);
-      cell.row_norm = facts->norm(slot, cell.row);
+    cell.row = addressed.rows[layer_slot][index];
+    const NgramKey& key =
+        addressed.keys[layer_slot][at * static_cast<std::size_t>(layout.n_orders()) +
+                                   static_cast<std::size_t>(cell.order - 2)];
+    if (tables != nullptr) {
+      const RowBytes& bytes = addressed.places[layer_slot][index];
+      const CellState state = cell_state(*tables, slot, column, cell.row, key, bytes);
+      cell.occupied = state.occupied;
+      cell.owned = state.owned;
+      cell.edited_by = state.edit.edit.transaction;
+      cell.edited_exactly = cell.edited_by != 0 && state.edit.scope == EditScope::kNgram;
+      cell.row_norm = norm_of(tables->base->format(slot), bytes);
     }
     ++report.n_lookups;
     report.n_bypassed += key.bypassed;
@@ -97,7 +121,7 @@ Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<cons
 
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
                                         const TokenMap& map, const Addresser& addresser,
-                                        const RowFacts* facts, const LookupOptions& options) {
+                                        const TableView* tables, const LookupOptions& options) {
   const EngramLayout& layout = addresser.layout();
   const auto n_positions = static_cast<std::int64_t>(ids.size());
   if (n_positions > options.positions_max) {
@@ -109,21 +133,32 @@ Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const T
   const auto classes = compress_tokens(map, ids, layout.config.dead_token_id);
   if (!classes.has_value()) return classes.error();
 
+  Addressed addressed;
+  for (std::size_t slot = 0; slot < layout.layers.size(); ++slot) {
+    addressed.rows.emplace_back(ids.size() * static_cast<std::size_t>(layout.n_columns()));
+    addressed.keys.emplace_back(ids.size() * static_cast<std::size_t>(layout.n_orders()));
+    addresser.rows(static_cast<int>(slot), *classes, 0, n_positions, addressed.rows[slot].data(),
+                   addressed.keys[slot].data());
+  }
+  Prefetcher prefetcher(layout, false);
+  if (tables != nullptr) prefetcher.begin(*tables, addressed.rows, addressed.keys, {});
+  for (std::size_t slot = 0; tables != nullptr && slot < layout.layers.size(); ++slot) {
+    const auto places = prefetcher.wait(static_cast<int>(slot));
+    if (!places.has_value()) return places.error();
+    addressed.places.push_back(*places);
+  }
+
   LookupReport report;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(layout.n_columns()));
-  std::vector<NgramKey> keys(static_cast<std::size_t>(layout.n_orders()));
-  for (std::int64_t at = 0; at < n_positions; ++at) {
-    Result<LookupPosition> position =
-        read_position(ids, *classes, static_cast<std::size_t>(at), tokenizer, addresser);
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    Result<LookupPosition> position = read_position(ids, *classes, at, tokenizer, addresser);
     if (!position.has_value()) return position.error();
     for (const int slot : *slots) {
-      addresser.rows(slot, *classes, at, at + 1, rows.data(), keys.data());
-      position->layers.push_back(read_layer(layout, slot, rows, keys, facts, report));
+      position->layers.push_back(read_layer(layout, slot, at, addressed, tables, report));
     }
     report.positions.push_back(std::move(*position));
   }
   const std::int64_t n_addressed = report.n_lookups - report.n_bypassed;
-  if (facts != nullptr && n_addressed > 0) {
+  if (tables != nullptr && n_addressed > 0) {
     report.hit_rate = static_cast<double>(report.n_owned) / static_cast<double>(n_addressed);
   }
   return report;

@@ -1,5 +1,5 @@
 // LookupReport: which N-grams a text looks up, and what lies in the rows. Plain data made by
-// make_lookup_report; works with a loaded table (rows, owners) or from a layout alone.
+// make_lookup_report; works with loaded tables or from a layout alone.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/result.h"
-#include "engine/engram/addresser.h"
+#include "engine/engram/prefetcher.h"
 #include "engine/engram/token_map.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -20,7 +20,10 @@ struct LookupCell {  // one row of the table at one position
   int head = 0;
   std::int64_t row = 0;                 // flat index within the layer's table
   std::optional<bool> occupied, owned;  // absent without a loaded table
-  std::optional<double> row_norm;
+  std::optional<double> row_norm;       // of what a forward pass reads, edits included
+  // The transaction whose image stands in for the base row; 0: none.
+  std::int64_t edited_by = 0;
+  bool edited_exactly = false;  // for this N-gram alone, not for all who share the row
 };
 
 struct LookupNgram {  // one order at one position
@@ -50,16 +53,6 @@ struct LookupReport {
   double hit_rate = 0;  // owned / (lookups - bypassed); 0 without a loaded table
 };
 
-// What a loaded table knows of its rows; absent: hashing only. `layer` is an index into the
-// layout's layers.
-class RowFacts {
- public:
-  virtual ~RowFacts() = default;
-  virtual bool occupied(int layer, std::int64_t row) const = 0;
-  virtual std::uint16_t owner(int layer, std::int64_t row) const = 0;  // 0: none
-  virtual double norm(int layer, std::int64_t row) const = 0;          // Euclidean
-};
-
 struct LookupOptions {
   std::vector<std::int64_t> layer_ids;  // empty: all Engram layers of the layout
   std::int64_t positions_max = 4096;
@@ -75,6 +68,6 @@ Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<cons
 // Errors: a layer id without Engram, a token id outside the vocabulary, too many positions.
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
                                         const TokenMap& map, const Addresser& addresser,
-                                        const RowFacts* facts, const LookupOptions& options);
+                                        const TableView* tables, const LookupOptions& options);
 
 }  // namespace engramd::engine

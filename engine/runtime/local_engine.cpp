@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -64,37 +63,17 @@ Result<void> check_tokenizer(const Model& model, const Tokenizer& tokenizer,
   return {};
 }
 
-class ViewRowFacts final : public RowFacts {
- public:
-  explicit ViewRowFacts(TableView view) : view_(std::move(view)) {}
-  bool occupied(int layer, std::int64_t row) const override { return owner(layer, row) != 0; }
-  std::uint16_t owner(int layer, std::int64_t row) const override {
-    const std::uint16_t* owners = view_.base->owners[static_cast<std::size_t>(layer)];
-    return owners != nullptr ? owners[row] : 0;
-  }
-  double norm(int layer, std::int64_t row) const override {
-    const RowFormat format = view_.base->format(layer);
-    std::vector<float> values(static_cast<std::size_t>(format.n_columns));
-    kernels::decode_row(format, view_.base->layers[static_cast<std::size_t>(layer)]->resident(row),
-                        values.data());
-    double square = 0;
-    for (const float value : values) square += double{value} * value;
-    return std::sqrt(square);
-  }
-
- private:
-  TableView view_;
-};
+// "DIR/" names the same folder as "DIR".
+std::string folder_name(const std::string& folder) {
+  return std::filesystem::path(folder + "/").lexically_normal().parent_path().filename();
+}
 
 ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEngineOptions& options,
                     const kernels::Backend& backend) {
   const ModelConfig& config = model.config;
   ModelFacts facts;
   facts.folder = options.model_folder;
-  // "DIR/" names the same folder as "DIR"
-  const std::filesystem::path folder =
-      std::filesystem::path(options.model_folder + "/").lexically_normal();
-  facts.name = folder.parent_path().filename();
+  facts.name = folder_name(options.model_folder);
   facts.model_type = config.model_type;
   facts.backend = backend.name();
   facts.dtype = options.backend == "reference" ? "float32" : options.dtype;
@@ -116,6 +95,9 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
   if (!model.layout.layers.empty())
     facts.engram_codec = name_of(tables.view().base->format(0).codec);
   facts.warnings = model.checkpoint.warnings();
+  if (!tables.edits_error().empty()) {
+    facts.warnings.push_back("the tables are served without their edits: " + tables.edits_error());
+  }
   for (const EngramLayer& layer : model.layout.layers) {
     facts.engram_layer_ids.push_back(layer.layer_id);
     facts.engram_rows.push_back(layer.n_rows);
@@ -139,6 +121,7 @@ struct LocalEngine::Impl {
         cache(std::move(room)),
         facts(describe(*model, *tables, options, *backend)),
         addresser(model->layout, model->pad_class()),
+        editor(*model, *tables, tokenizer, options.model_folder + "/ngrams.safetensors"),
         scheduler(*model, *tables, tokenizer, *backend, cache, options, facts.name) {}
 
   const LocalEngineOptions options;
@@ -150,6 +133,7 @@ struct LocalEngine::Impl {
   KvCache cache;
   ModelFacts facts;
   const Addresser addresser;
+  TableEditor editor;
   Scheduler scheduler;  // last: its thread uses everything above
 };
 
@@ -164,8 +148,10 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (tokenizer.has_error()) return tokenizer.error();
   const auto belongs = check_tokenizer(**model, *tokenizer, options.model_folder);
   if (belongs.has_error()) return belongs.error();
+  LiveTablesOptions table_options = options.tables;
+  table_options.model_name = folder_name(options.model_folder);
   auto tables = LiveTables::open((*model)->layout, sha256_hex((*model)->token_map),
-                                 (*model)->engram_rows(), options.tables);
+                                 (*model)->engram_rows(), table_options);
   if (tables.has_error()) return tables.error();
   auto prompts = PromptEncoder::open(options.model_folder, (*model)->config);
   if (prompts.has_error()) return prompts.error();
@@ -209,13 +195,22 @@ void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_
     return callbacks.on_done(invalid_argument("max_tokens: expected at least 1, got " +
                                               std::to_string(request.max_tokens)));
   }
-  const std::int64_t context = impl_->model->config.max_position_embeddings;
+  std::int64_t context = impl_->model->config.max_position_embeddings;
+  const std::int64_t context_max = impl_->options.context_tokens_max;
+  if (context_max > 0) context = std::min(context, context_max);
+  const std::int64_t prompt_max = impl_->options.prompt_tokens_max;
+  if (prompt_max > 0 && static_cast<std::int64_t>(prompt->size()) > prompt_max) {
+    return callbacks.on_done(limit_exceeded(
+        "the prompt has " + std::to_string(prompt->size()) + " tokens, expected at most " +
+        std::to_string(prompt_max) + " (limits.prompt_tokens_max); shorten it"));
+  }
   const auto n_prompt = static_cast<std::int64_t>(prompt->size());
   if (n_prompt >= context || n_prompt == 0) {
     return callbacks.on_done(limit_exceeded(
         "the prompt has " + std::to_string(n_prompt) + " tokens, expected 1 to " +
-        std::to_string(context - 1) + ": the model's context is " + std::to_string(context) +
-        " tokens and the answer needs room too; shorten the prompt"));
+        std::to_string(context - 1) + ": the context is " + std::to_string(context) + " tokens" +
+        (context == context_max ? " (inference.context_tokens_max)" : "") +
+        " and the answer needs room too; shorten the prompt"));
   }
   request.max_tokens =
       static_cast<int>(std::min<std::int64_t>(request.max_tokens, context - n_prompt));
@@ -235,8 +230,8 @@ Result<std::vector<TokenId>> LocalEngine::encode_messages(
 
 Result<LookupReport> LocalEngine::lookup(const std::vector<TokenId>& ids,
                                          const LookupOptions& options) const {
-  const ViewRowFacts rows(impl_->tables->view());
-  return make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map, impl_->addresser, &rows,
+  const TableView view = impl_->tables->view();
+  return make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map, impl_->addresser, &view,
                             options);
 }
 
@@ -269,6 +264,10 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
   const auto queued = impl_->scheduler.background(
       [inspection](bool chats_run) { return inspection->advance(chats_run); });
   if (queued.has_error()) on_done(queued.error());
+}
+
+TableEditor& LocalEngine::editor() {
+  return impl_->editor;
 }
 
 const Tokenizer& LocalEngine::tokenizer() const {

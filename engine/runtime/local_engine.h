@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "config/result.h"
-#include "engine/engram/live_tables.h"
 #include "engine/engram/prefetcher.h"
 #include "engine/inspect/gate_report.h"
 #include "engine/inspect/lookup_report.h"
 #include "engine/runtime/chat_backend.h"
+#include "engine/runtime/table_editor.h"
 
 namespace engramd::engine {
 
@@ -30,12 +30,14 @@ struct LocalEngineOptions {
   std::string kv_cache_dtype = "float32";  // float32, bfloat16, fp8
   std::int64_t kv_cache_bytes_max = 0;     // 0: room for max_batch_size full contexts
   int prefill_chunk_tokens = 256;
-  int queue_length_max = 256;  // waiting requests; one more is refused
-  int experts_per_token = 0;   // 0: the model's own
-  bool engram_enabled = true;  // false: off for every request
-  LiveTablesOptions tables;    // where Engram rows are read from, where edits are kept
-  bool async_prefetch = true;  // read rows beside the computation
-  int prefetch_window = 1;     // prompt chunks whose rows are read ahead
+  int queue_length_max = 256;           // waiting requests; one more is refused
+  int experts_per_token = 0;            // 0: the model's own
+  std::int64_t context_tokens_max = 0;  // prompt and answer; 0: the model's own limit
+  std::int64_t prompt_tokens_max = 0;   // 0: what the context allows
+  bool engram_enabled = true;           // false: off for every request
+  LiveTablesOptions tables;             // where Engram rows are read from, where edits are kept
+  bool async_prefetch = true;           // read rows beside the computation
+  int prefetch_window = 1;              // prompt chunks whose rows are read ahead
 };
 
 struct ModelFacts {  // what was opened, for reports and for checking the users' files against
@@ -100,6 +102,8 @@ class LocalEngine final : public ChatBackend {
   void inspect_gates(std::vector<TokenId> ids, GateOptions options,
                      std::function<void(std::int64_t done, std::int64_t total)> on_progress,
                      std::function<void(Result<GateReport>)> on_done, std::stop_token stop);
+
+  TableEditor& editor();  // of the tables it serves: any thread
 
   const Tokenizer& tokenizer() const;
   const ModelFacts& facts() const;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include <unistd.h>
 
+#include "mcp/text.h"
 #include "server/commands/chat.h"
 #include "server/commands/config.h"
 #include "server/commands/gates.h"
@@ -20,6 +24,23 @@ Command with_words(Command command) {
   return command;
 }
 
+template <class T>
+Result<std::vector<T>> parse_list(const std::string& flag, const std::string& text,
+                                  const char* what) {
+  std::vector<T> numbers;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream reader(part);
+    T number = 0;
+    if (!(reader >> number) || !(reader >> std::ws).eof()) {
+      return invalid_argument("flag " + flag + ": expected " + what + " separated by commas, got " +
+                              mcp::quote(text));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 const std::vector<Command>& all_commands() {
@@ -30,6 +51,28 @@ const std::vector<Command>& all_commands() {
                                                 with_words(table_command()),
                                                 config_command()};
   return commands;
+}
+
+Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const std::string& text) {
+  return parse_list<std::int64_t>(flag, text, "integers");
+}
+
+Result<std::vector<double>> parse_numbers(const std::string& flag, const std::string& text) {
+  return parse_list<double>(flag, text, "numbers");
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return not_found(path + ": cannot be read");
+  return std::move(text).str();
+}
+
+std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,
+                    const std::string& otherwise) {
+  const auto values = flag_values(config, flag);
+  return values.empty() ? otherwise : values.back();
 }
 
 bool has_flag(const config::EffectiveConfig& config, const std::string& name) {

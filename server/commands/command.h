@@ -2,6 +2,7 @@
 // all_commands(). A command prints its answer to stdout and everything else to stderr.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct Command {
 const std::vector<Command>& all_commands();
 
 // Helpers that every command needs.
+// The last value of a flag, or `otherwise`.
+std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,
+                    const std::string& otherwise);
+// Numbers separated by commas; errors name the flag.
+Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const std::string& text);
+Result<std::vector<double>> parse_numbers(const std::string& flag, const std::string& text);
+Result<std::string> read_file(const std::string& path);
 bool has_flag(const config::EffectiveConfig& config, const std::string& name);
 std::vector<std::string> flag_values(const config::EffectiveConfig& config,
                                      const std::string& name);

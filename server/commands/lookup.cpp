@@ -1,8 +1,6 @@
 #include "server/commands/lookup.h"
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "engine/engram/addresser.h"
@@ -17,29 +15,6 @@ namespace engramd::server {
 namespace {
 
 using mcp::json;
-
-Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const std::string& text) {
-  std::vector<std::int64_t> numbers;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    std::istringstream reader(part);
-    std::int64_t number = 0;
-    if (!(reader >> number) || !(reader >> std::ws).eof()) {
-      return invalid_argument("flag " + flag + ": expected integers separated by commas, got " +
-                              mcp::quote(text));
-    }
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return not_found(path + ": cannot be read");
-  return std::move(text).str();
-}
 
 // A layout file and a tokenizer are enough to hash: no weights, so nothing about rows is known.
 Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
@@ -69,13 +44,6 @@ Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
       engine::make_lookup_report(ids.value(), tokenizer.value(), map, addresser, nullptr, options);
   if (report.has_error()) return report.error();
   return to_tool_result(report.value(), with_rows);
-}
-
-// The last value of a flag, or `otherwise`.
-std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,
-                    const std::string& otherwise) {
-  const auto values = flag_values(config, flag);
-  return values.empty() ? otherwise : values.back();
 }
 
 Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {

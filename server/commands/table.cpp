@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <utility>
 
 #include "mcp/text.h"
 #include "server/commands/run_tool.h"
+#include "server/commands/table_edits.h"
 #include "server/commands/table_files.h"
 
 namespace engramd::server {
@@ -16,10 +18,10 @@ struct Verb {
   Result<TableAnswer> (*run)(const config::EffectiveConfig& config, const TableArguments& words);
 };
 constexpr Verb kVerbs[] = {
-    {"info", table_info},
-    {"create", table_create},
-    {"import", table_import},
-    {"verify", table_verify},
+    {"info", table_info},         {"create", table_create},     {"import", table_import},
+    {"verify", table_verify},     {"get", table_get},           {"put", table_put},
+    {"history", table_history},   {"rollback", table_rollback}, {"restore", table_restore},
+    {"snapshot", table_snapshot}, {"diff", table_diff},
 };
 
 int run_table(const config::EffectiveConfig& config) {
@@ -43,11 +45,23 @@ int run_table(const config::EffectiveConfig& config) {
 }  // namespace
 
 Command table_command() {
-  return {
+  Command command = {
       .name = "table",
-      .usage = "table info|create|import|verify [FOLDER] [FILE] [--json] [OPTION...]",
-      .summary = "make, describe and check the files that hold Engram table rows",
+      .usage = "table VERB [ARGUMENT...] [--json] [OPTION...]",
+      .summary = "read and change Engram table rows, and the files that hold them",
       .description =
+          "Rows, of the model that is served:\n"
+          "get NGRAM              what the rows of an N-gram hold now, edits included\n"
+          "put NGRAM --operation set|add|scale|zero|copy\n"
+          "                       one transaction: durable when the command returns; the N-gram\n"
+          "                       alone changes, or with --scope row its buckets\n"
+          "history [TRANSACTION]  transactions and snapshots; what one transaction changed\n"
+          "rollback TRANSACTION   undo one transaction by a new one\n"
+          "restore STATE          undo all after a snapshot or transaction; 0: as shipped\n"
+          "snapshot NAME          name the present state\n"
+          "diff FROM [TO]         rows that differ between two states\n"
+          "One process edits a table at a time: a running engramd that has edits holds them.\n\n"
+          "Files:\n"
           "info [FILE|FOLDER]     layout, sizes, and what opening it takes of memory with the\n"
           "                       present options, or why it would be refused\n"
           "create FILE            a table of zeros: engram.ngram_order, hash_heads, hash_buckets,\n"
@@ -59,6 +73,10 @@ Command table_command() {
           "create and import write FILE.partial first: interrupted, the same command goes on from\n"
           "there, and FILE appears only when it is whole.",
       .examples =
+          "engramd table get \" capital of\"\n"
+          "engramd table put \" capital of\" --operation zero --dry-run --scope row\n"
+          "engramd table put \" capital of\" --operation scale --factor 0.5 --reason \"a test\"\n"
+          "engramd table rollback 1\n"
           "engramd table import ./my-model table.engram\n"
           "engramd table create table.engram --config config.toml --rows f16\n"
           "engramd table info table.engram --json\n"
@@ -71,6 +89,8 @@ Command table_command() {
                 {"--quiet", "", "No progress on standard error."}},
       .run = run_table,
   };
+  for (config::CommandFlag& flag : table_edit_flags()) command.flags.push_back(std::move(flag));
+  return command;
 }
 
 }  // namespace engramd::server

@@ -16,6 +16,7 @@
 #include "engine/engram/table_writer.h"
 #include "mcp/text.h"
 #include "server/commands/command.h"
+#include "server/engine_options.h"
 #include "server/model_folder.h"
 #include "server/process_memory.h"
 
@@ -317,17 +318,6 @@ std::string file_named(const config::EffectiveConfig& config, const TableArgumen
 }
 
 }  // namespace
-
-engine::TableOpenOptions to_table_open_options(const config::TableOptions& options,
-                                               std::int64_t available_bytes) {
-  engine::TableOpenOptions out;
-  out.map = options.mmap;
-  out.prefetch = options.prefetch;
-  out.host_memory_bytes_max = static_cast<std::int64_t>(options.host_memory_limit_gb * 1e9);
-  out.available_memory_bytes = available_bytes;
-  out.cache_levels = static_cast<int>(options.cache_levels);
-  return out;
-}
 
 Result<TableAnswer> table_info(const config::EffectiveConfig& config, const TableArguments& words) {
   if (const auto checked = expect_words("info", words, 0, 1, "[FILE|FOLDER]"); !checked) {

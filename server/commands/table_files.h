@@ -9,7 +9,6 @@
 
 #include "config/effective_config.h"
 #include "config/result.h"
-#include "engine/engram/table_rows.h"
 
 namespace engramd::server {
 
@@ -28,9 +27,5 @@ Result<TableAnswer> table_import(const config::EffectiveConfig& config,
                                  const TableArguments& words);
 Result<TableAnswer> table_verify(const config::EffectiveConfig& config,
                                  const TableArguments& words);
-
-// From [engram.table] and its neighbours to what TableRows::open takes.
-engine::TableOpenOptions to_table_open_options(const config::TableOptions& options,
-                                               std::int64_t available_memory_bytes);
 
 }  // namespace engramd::server

@@ -22,7 +22,7 @@ constexpr std::size_t kTextBytesMax = 4000;  // some 1,300 tokens of numbers and
 
 // Rows of one order over all layers and heads of one position.
 struct OrderTotals {
-  int n_rows = 0, n_occupied = 0, n_owned = 0;
+  int n_rows = 0, n_occupied = 0, n_owned = 0, n_edited = 0;
   bool known = false;
 };
 
@@ -35,6 +35,7 @@ OrderTotals totals_of(const engine::LookupPosition& position, int order) {
       totals.known = totals.known || cell.owned.has_value();
       totals.n_occupied += static_cast<int>(cell.occupied.value_or(false));
       totals.n_owned += static_cast<int>(cell.owned.value_or(false));
+      totals.n_edited += cell.edited_by != 0 ? 1 : 0;
     }
   }
   return totals;
@@ -51,6 +52,7 @@ std::string ngram_text(const engine::LookupPosition& position, const engine::Loo
   if (totals.n_owned < totals.n_rows) {
     text += " (occupied " + std::to_string(totals.n_occupied) + of + ")";
   }
+  if (totals.n_edited > 0) text += " edited " + std::to_string(totals.n_edited) + of;
   return text;
 }
 
@@ -98,6 +100,10 @@ json cells_json(const engine::LookupLayer& layer) {
     if (cell.occupied) row["occupied"] = *cell.occupied;
     if (cell.owned) row["owned"] = *cell.owned;
     if (cell.row_norm) row["norm"] = *cell.row_norm;
+    if (cell.edited_by != 0) {
+      row["edited_by"] = cell.edited_by;
+      row["edit_scope"] = cell.edited_exactly ? "ngram" : "row";
+    }
     rows.push_back(std::move(row));
   }
   return rows;
@@ -115,6 +121,7 @@ json position_json(const engine::LookupPosition& position, std::size_t index, bo
     if (totals.known) {
       entry["rows_occupied"] = totals.n_occupied;
       entry["rows_owned"] = totals.n_owned;
+      entry["rows_edited"] = totals.n_edited;
     }
     ngrams.push_back(std::move(entry));
   }
@@ -154,7 +161,10 @@ std::vector<mcp::Field> lookup_output_fields() {
   });
   row.push_back(boolean("occupied", "Some training N-gram reached this row."));
   row.push_back(boolean("owned", "The row's owner tag is this N-gram's."));
-  row.push_back(number("norm", "Euclidean norm of the stored row."));
+  row.push_back(number("norm", "Euclidean norm of what the model reads, edits included."));
+  row.push_back(integer("edited_by", "The transaction that edited it; absent: not edited."));
+  row.push_back(choice("edit_scope", "Edited for this N-gram alone, or for all who share the row.",
+                       {"ngram", "row"}));
 
   std::vector<mcp::Field> ngram = all_required({
       integer("order", "Tokens in the N-gram."),
@@ -165,6 +175,7 @@ std::vector<mcp::Field> lookup_output_fields() {
   });
   ngram.push_back(integer("rows_occupied", "Of those, occupied."));
   ngram.push_back(integer("rows_owned", "Of those, owned by this N-gram."));
+  ngram.push_back(integer("rows_edited", "Of those, edited since the table was shipped."));
 
   std::vector<mcp::Field> token = all_required({
       integer("position", "Index of the token."),

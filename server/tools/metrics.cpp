@@ -190,18 +190,18 @@ std::vector<mcp::Field> metrics_output_fields() {
                            integer("kv_cache_bytes", "Keys and values of sequences."),
                            integer("activations_bytes", "Work space."),
                            integer("process_resident_bytes", "The whole process, resident.")})),
-      object("row_cache", "Where Engram rows came from.",
-             all_required(
-                 {objects("levels", "edited, resident, hot (kept from the file), file.",
-                          all_required({text("name", "Level."),
-                                        integer("hits", "Rows read from it."),
-                                        objects("orders", "The same per N-gram order.",
-                                                all_required({integer("order", "N-gram order."),
-                                                              integer("hits", "Rows.")}))})),
-                  number("stall_ms", "Time that passes waited for rows from the file."),
-                  integer("stalls", "Passes that waited."),
-                  integer("bytes_read", "From the table file."),
-                  integer("queue_depth_max", "Most pages of the file asked for at once.")})),
+      object(
+          "row_cache", "Where Engram rows came from.",
+          all_required(
+              {objects("levels", "edited, resident, hot (kept from the file), file.",
+                       all_required({text("name", "Level."), integer("hits", "Rows read from it."),
+                                     objects("orders", "The same per N-gram order.",
+                                             all_required({integer("order", "N-gram order."),
+                                                           integer("hits", "Rows.")}))})),
+               number("stall_ms", "Time that passes waited for rows from the file."),
+               integer("stalls", "Passes that waited."),
+               integer("bytes_read", "From the table file."),
+               integer("queue_depth_max", "Most pages of the file asked for at once.")})),
   });
   fields.push_back(text("error", "Why the model could not be opened."));
   fields.push_back(object("model", "The open model.", model_fields()));

@@ -7,6 +7,9 @@
 #include "server/tools/gate_inspect.h"
 #include "server/tools/metrics.h"
 #include "server/tools/model_json.h"
+#include "server/tools/table_get.h"
+#include "server/tools/table_history.h"
+#include "server/tools/table_update.h"
 
 namespace engramd::server {
 namespace {
@@ -16,8 +19,10 @@ using mcp::json;
 constexpr char kInstructions[] =
     "engramd runs a local language model with Engram conditional memory: hashed N-gram tables that "
     "it reads by address. Use chat to ask the model, engram_lookup to see which N-grams of a text "
-    "the tables own, gate_inspect to see which of them an answer rests on, metrics for speed, "
-    "memory and hit rates. The model loads in the background; the first calls may wait for it.";
+    "the tables own, gate_inspect to see which of them an answer rests on, table_get and "
+    "table_update to read and change what the tables hold while the model serves, table_history "
+    "and table_rollback to see and undo changes, metrics for speed, memory and hit rates. The "
+    "model loads in the background; the first calls may wait for it.";
 
 std::string to_text(const json& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace);
@@ -79,8 +84,10 @@ mcp::Registry make_registry(const Services& services) {
   registry.server_title = "engramd: a local Engram language model";
   registry.server_version = ENGRAMD_VERSION;
   registry.instructions = kInstructions;
-  registry.tools = {make_chat_tool(services), make_engram_lookup_tool(services),
-                    make_gate_inspect_tool(services), make_metrics_tool(services)};
+  registry.tools = {make_chat_tool(services),           make_engram_lookup_tool(services),
+                    make_gate_inspect_tool(services),   make_table_get_tool(services),
+                    make_table_update_tool(services),   make_table_history_tool(services),
+                    make_table_rollback_tool(services), make_metrics_tool(services)};
   registry.resources = {model_resource(services), metrics_resource(services)};
   registry.prompts = {retrieval_prompt()};
   return registry;

@@ -17,6 +17,7 @@ struct Services {
   ModelLoader& loader;
   Metrics& metrics;
   Post post;
+  Post table_thread;  // the one thread on which table tools work
   // The backend that answers chats, when it can: the local engine after loading.
   using ChatReady = std::function<void(Result<engine::ChatBackend*>)>;
   std::function<void(ChatReady)> when_chat_ready;

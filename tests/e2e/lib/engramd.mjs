@@ -2,7 +2,9 @@
 // that is not a JSON-RPC message fails the test that reads it.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const binary = process.argv[2] ?? process.env.ENGRAMD_BINARY
@@ -12,6 +14,13 @@ if (!binary || !existsSync(binary)) {
 }
 
 export const data = fileURLToPath(new URL('../../data/engram-nano/', import.meta.url))
+
+// Neither the configuration nor the edits of the person who runs the tests. Clients that start the
+// server themselves pass HOME on.
+process.env.HOME = mkdtempSync(join(tmpdir(), 'engramd-e2e-home-'))
+delete process.env.XDG_CONFIG_HOME
+delete process.env.XDG_STATE_HOME
+process.on('exit', () => rmSync(process.env.HOME, { recursive: true, force: true }))
 
 const deadline_ms = 60_000
 

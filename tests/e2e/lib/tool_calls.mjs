@@ -32,6 +32,38 @@ export const tool_calls = [
     },
   },
   {
+    name: 'table_get',
+    arguments: { text: ' capital of', layer: 1, head: 0 },
+    check: (out) => {
+      assert.equal(out.rows.length, 1)
+      assert.equal(out.rows[0].values.length, 32)
+      assert.equal(out.image, out.rows[0].image)
+    },
+  },
+  {
+    name: 'table_update',
+    arguments: { edits: [{ text: ' capital of', operation: 'scale', factor: 2 }], reason: 'a test' },
+    check: (out) => {
+      assert.ok(out.stored)
+      assert.equal(out.transaction.reason, 'a test')
+      assert.equal(out.changes.length, 8)
+      assert.ok(Math.abs(out.changes[0].norm_after - 2 * out.changes[0].norm_before) < 1e-6)
+    },
+  },
+  {
+    name: 'table_history',
+    arguments: { limit: 1 },
+    check: (out) => {
+      assert.equal(out.transactions.length, 1)
+      assert.equal(out.transactions[0].reason, 'a test')
+    },
+  },
+  {
+    name: 'table_rollback',
+    arguments: { to: '0' },
+    check: (out) => assert.equal(out.transactions[0].kind, 'restore'),
+  },
+  {
     name: 'metrics',
     arguments: {},
     check: (out) => {

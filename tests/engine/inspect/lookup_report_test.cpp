@@ -1,8 +1,7 @@
 #include "engine/inspect/lookup_report.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -10,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/checkpoint/safetensors.h"
-#include "engine/engram/row_codec.h"
+#include "engine/engram/live_tables.h"
 
 namespace engramd::engine {
 namespace {
@@ -19,35 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::string kModel = ENGRAMD_SOURCE_DIR "/install/models/engram-nano/";
-
-// The bundled model's tables as the report sees them.
-class BundledRows : public RowFacts {
- public:
-  explicit BundledRows(const SafetensorsFile& file) : file_(file) {}
-
-  bool occupied(int layer, std::int64_t row) const override { return owner(layer, row) != 0; }
-  std::uint16_t owner(int layer, std::int64_t row) const override {
-    return tensor(layer, "owner").as<std::uint16_t>()[row];
-  }
-  double norm(int layer, std::int64_t row) const override {
-    std::vector<std::uint8_t> bytes(33);
-    const auto* codes = tensor(layer, "weight").as<std::uint8_t>() + row * 32;
-    std::copy(codes, codes + 32, bytes.begin());
-    bytes[32] = tensor(layer, "scale").as<std::uint8_t>()[row];
-    std::vector<float> values(32);
-    decode_row(RowCodec::kF8E4M3E8M0, bytes.data(), values);
-    double sum = 0;
-    for (const float value : values) sum += double{value} * double{value};
-    return std::sqrt(sum);
-  }
-
- private:
-  kernels::TensorView tensor(int layer, const std::string& name) const {
-    return *file_.tensor("model.layers." + std::to_string(layer == 0 ? 1 : 3) + ".engram.embed." +
-                         name);
-  }
-  const SafetensorsFile& file_;
-};
 
 EngramLayout bundled_layout() {
   EngramLayoutConfig config;
@@ -68,19 +38,31 @@ class LookupReportTest : public ::testing::Test {
     ASSERT_TRUE(golden_.has_value()) << golden_.error().message;
     const auto stored = model_->tensor("model.engram.token_map");
     ASSERT_TRUE(stored.has_value());
+    for (const char* layer : {"1", "3"}) {
+      const std::string prefix = std::string("model.layers.") + layer + ".engram.embed";
+      rows_.push_back(
+          *CheckpointRows::bind(*checkpoint_, prefix, layout_.layers[rows_.size()].n_rows, 32));
+    }
+    tables_ = std::move(*LiveTables::open(layout_, "", rows_, {}));
+    view_ = tables_->view();
     map_ = *token_map_from_tensor(stored->as<std::int32_t>(), stored->n_elements(), 9006);
   }
   std::vector<TokenId> ids_of(const std::string& golden_case) const {
     const auto ids = golden_->tensor(golden_case + ".input_ids");
     return {ids->as<std::int32_t>(), ids->as<std::int32_t>() + ids->n_elements()};
   }
-  Result<LookupReport> report(const std::vector<TokenId>& ids, const RowFacts* facts,
+  Result<LookupReport> report(const std::vector<TokenId>& ids, const TableView* tables,
                               const LookupOptions& options = {}) const {
-    return make_lookup_report(ids, *tokenizer_, map_, addresser_, facts, options);
+    return make_lookup_report(ids, *tokenizer_, map_, addresser_, tables, options);
   }
 
   Result<Tokenizer> tokenizer_ = Tokenizer::from_file(kModel + "tokenizer.json");
   Result<SafetensorsFile> model_ = SafetensorsFile::open(kModel + "model.safetensors");
+  Result<Checkpoint> checkpoint_ =
+      Checkpoint::open(ENGRAMD_SOURCE_DIR "/install/models/engram-nano");
+  std::vector<CheckpointRows> rows_;
+  std::unique_ptr<LiveTables> tables_;
+  TableView view_;
   Result<SafetensorsFile> golden_ =
       SafetensorsFile::open(ENGRAMD_TEST_DATA "/engram-nano/activations.safetensors");
   const EngramLayout layout_ = bundled_layout();
@@ -95,10 +77,9 @@ TEST_F(LookupReportTest, TheStoredMapIsTheOneThatTheTokenizerGives) {
 }
 
 TEST_F(LookupReportTest, RowsOwnersAndBypassesEqualTheGoldenOnes) {
-  const BundledRows facts(*model_);
   for (const std::string name : {"bos", "two", "capital_en", "capital_zh", "chat", "alexander",
                                  "inventions", "mixed", "specials", "long"}) {
-    const auto result = report(ids_of(name), &facts);
+    const auto result = report(ids_of(name), &view_);
     ASSERT_TRUE(result.has_value()) << result.error().message;
     std::int64_t n_owned = 0, n_bypassed = 0;
     for (std::size_t slot = 0; slot < 2; ++slot) {
@@ -170,17 +151,21 @@ TEST_F(LookupReportTest, ALayoutAloneGivesAddressesWithoutFacts) {
 }
 
 TEST_F(LookupReportTest, OnlyTheLayersAskedFor) {
-  const BundledRows facts(*model_);
   LookupOptions options;
   options.layer_ids = {3};
-  const auto result = report(ids_of("capital_en"), &facts, options);
+  const auto result = report(ids_of("capital_en"), &view_, options);
   ASSERT_TRUE(result.has_value());
   ASSERT_EQ(result->positions[0].layers.size(), 1u);
   EXPECT_EQ(result->positions[0].layers[0].layer_id, 3);
   const auto* rows = golden_->tensor("capital_en.engram_rows.3")->as<std::int32_t>();
   const LookupCell& cell = result->positions[0].layers[0].cells[0];
   EXPECT_EQ(cell.row, rows[0]);
-  EXPECT_DOUBLE_EQ(*cell.row_norm, facts.norm(1, rows[0]));
+  std::vector<float> values(32);
+  kernels::decode_row(rows_[1].format(), rows_[1].resident(rows[0]), values.data());
+  double square = 0;
+  for (const float value : values) square += double{value} * value;
+  EXPECT_DOUBLE_EQ(*cell.row_norm, std::sqrt(square));
+  EXPECT_EQ(cell.edited_by, 0);
 }
 
 TEST_F(LookupReportTest, Refusals) {

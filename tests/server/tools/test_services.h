@@ -62,6 +62,7 @@ struct TestServices {
             .loader = loader,
             .metrics = metrics,
             .post = post(),
+            .table_thread = [](const std::function<void()>& function) { function(); },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
                   if (backend_error) return ready(*backend_error);
