@@ -102,6 +102,8 @@ struct MixtureOfExperts {
   const FeedForward* shared = nullptr;             // or nullptr
 };
 
+// The gate and the short convolution of one Engram layer (arXiv 2601.07372, section 2.3). Its
+// variants are switches of one formula.
 struct EngramGate {
   int n_streams = 1;
   int hidden_size = 0;
@@ -111,7 +113,15 @@ struct EngramGate {
   float conv_norm_eps = 1e-5f;        // the public demo's
   int kernel_size = 4, dilation = 3;
   const float* conv_norm = nullptr;  // [n_streams, hidden_size]
-  const float* conv = nullptr;  // [n_streams, hidden_size, kernel_size], tap kernel_size-1 is now
+  // [n_streams, hidden_size, kernel_size], tap kernel_size-1 is now. nullptr: no convolution, and
+  // no history (DeepSeek-V4.1-Flash).
+  const float* conv = nullptr;
+  // What a dot product of 0 gives: its sign times the root's floor (DeepSeek-V4.1-Flash's copysign,
+  // gate 0.50025 for +0), or 0 and so gate 0.5 (all others).
+  bool signed_zero = false;
+  // engram-peft: the streams are branches that read one hidden state, and their updates are summed.
+  // Streams are then [n_tokens, hidden_size].
+  bool one_hidden_state = false;
 };
 
 // What the gate saw, per token; null members are not wanted.
@@ -172,6 +182,7 @@ class Backend {
   // streams of every token with enabled[t]. history keeps the convolution's normed inputs (width
   // n_streams * D, fp32), of tokens that are not enabled too: leaving one update out must not
   // change what later tokens see. trace is filled for all tokens.
+  // A value of zeros masks a token: it adds nothing, and later tokens' convolutions see nothing.
   virtual void engram_update(const EngramGate& gate, const float* key, const float* value,
                              std::span<const TokenSlot> slots, const PagedCache& history,
                              const std::uint8_t* enabled, float* streams,

@@ -16,6 +16,9 @@ std::int64_t floor_modulo(std::uint64_t mix, std::int64_t prime) {
 
 Addresser::Addresser(const EngramLayout& layout, std::int32_t pad_class)
     : layout_(&layout), blank_class_(pad_class), cut_class_(kDeadClass) {
+  for (const EngramLayer& layer : layout.layers) {
+    ENGRAMD_ASSERT(layer.oldest_first == (layout.config.variant == EngramVariant::kPeft));
+  }
   if (layout.config.variant == EngramVariant::kQwen4Exp) {
     blank_class_ = cut_class_ = static_cast<std::int32_t>(layout.config.eos_token_ids.front());
   }
@@ -44,19 +47,21 @@ void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int6
   ENGRAMD_ASSERT(begin >= 0 && begin <= end && end <= static_cast<std::int64_t>(classes.size()));
   const EngramLayer& address = layout_->layers[static_cast<std::size_t>(layer)];
   const int n_heads = layout_->config.n_heads;
+  const int widest = layout_->config.max_ngram_size;
   for (std::int64_t position = begin; position < end; ++position) {
     const int present = n_readable(classes, position, documents);
     // Sign extension makes the unsigned product that of two's complement int64.
     const auto product = [&](int slot) {
+      const int back = address.oldest_first ? widest - 1 - slot : slot;
       const std::int32_t id =
-          slot < present ? classes[static_cast<std::size_t>(position - slot)] : blank_class_;
+          back < present ? classes[static_cast<std::size_t>(position - back)] : blank_class_;
       return static_cast<std::uint64_t>(id) * address.multipliers[static_cast<std::size_t>(slot)];
     };
     std::uint64_t mix = product(0);
     int column = 0;
-    for (int order = 2; order <= layout_->config.max_ngram_size; ++order) {
+    for (int order = 2; order <= widest; ++order) {
       mix ^= product(order - 1);
-      if (keys) *keys++ = {mix, present < order};
+      if (keys) *keys++ = {mix, present < (address.oldest_first ? widest : order)};
       for (int head = 0; head < n_heads; ++head, ++column) {
         *rows++ = row_of(address, column, mix);
       }
@@ -67,7 +72,8 @@ void Addresser::rows(int layer, std::span<const std::int32_t> classes, std::int6
 std::uint64_t mix_of(const EngramLayer& layer, std::span<const std::int32_t> classes) {
   std::uint64_t mix = 0;
   for (std::size_t slot = 0; slot < classes.size(); ++slot) {
-    mix ^= static_cast<std::uint64_t>(classes[classes.size() - 1 - slot]) * layer.multipliers[slot];
+    const std::size_t at = layer.oldest_first ? slot : classes.size() - 1 - slot;
+    mix ^= static_cast<std::uint64_t>(classes[at]) * layer.multipliers[slot];
   }
   return mix;
 }

@@ -6,9 +6,11 @@
 // History: a predecessor is blank, and every older one with it, when it lies before the start, in
 // another document, is dead (kDeadClass), or, for Qwen, is the first end-of-text id. The blank is
 // the pad class; for Qwen the end-of-text id itself. A dead current token blanks all slots.
-// Left-padded batches: demo, V4.1 and the bundled model hash their pads like tokens; Qwen's caller
-// writes the end-of-text id into padded positions first.
-// Not here: engram-peft's adapters, whose windows and multiplier order differ.
+// Left-padded batches: demo, V4.1, peft and the bundled model hash their pads like tokens; Qwen's
+// caller writes the end-of-text id into padded positions first.
+// engram-peft (EngramLayer::oldest_first): the N-grams of all orders begin where the widest begins,
+// so the bigram at t of a layout with orders 2 and 3 is (t-2, t-1), and an N-gram is bypassed
+// wherever the widest is.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +37,8 @@ class Addresser {
   const EngramLayout& layout() const { return *layout_; }
 
   // How many tokens of the longest N-gram that ends at `position` may be read, the current one
-  // included: 0 (dead) .. max_ngram_size. An order above that is bypassed.
+  // included: 0 (dead) .. max_ngram_size. An order above that is bypassed (peft: every order, when
+  // it is less than max_ngram_size).
   int n_readable(std::span<const std::int32_t> classes, std::int64_t position,
                  std::span<const std::int32_t> documents = {}) const;
 

@@ -50,6 +50,12 @@ std::optional<Error> check_config(const EngramLayoutConfig& config) {
                             " numbers (orders 2 .. " + std::to_string(config.max_ngram_size) +
                             "), got " + std::to_string(config.vocab_size.size()));
   }
+  if (config.variant == EngramVariant::kPeft &&
+      !std::is_sorted(config.layer_ids.begin(), config.layer_ids.end())) {
+    return invalid_argument(
+        "Engram layout: layer_ids: engram-peft searches primes in rising order "
+        "of layers: expected sorted layer_ids");
+  }
   if (config.variant == EngramVariant::kQwen4Exp && config.eos_token_ids.empty()) {
     return invalid_argument("Engram layout: eos_token_ids: expected at least one, got none");
   }
@@ -89,10 +95,21 @@ Result<std::vector<std::uint64_t>> layer_multipliers(const EngramLayoutConfig& c
   return derived;
 }
 
-EngramLayer make_layer(std::int64_t layer_id, std::vector<std::uint64_t> multipliers,
+// Where the prime search of each order begins.
+std::vector<std::int64_t> prime_bases(const EngramLayoutConfig& config) {
+  std::vector<std::int64_t> bases = config.vocab_size;
+  if (config.variant == EngramVariant::kPeft) {
+    for (std::int64_t& base : bases) base /= config.n_heads;
+  }
+  return bases;
+}
+
+EngramLayer make_layer(EngramVariant variant, std::int64_t layer_id,
+                       std::vector<std::uint64_t> multipliers,
                        const std::vector<std::vector<std::int64_t>>& primes_per_order) {
   EngramLayer layer;
   layer.layer_id = layer_id;
+  layer.oldest_first = variant == EngramVariant::kPeft;
   layer.multipliers = std::move(multipliers);
   for (const auto& heads : primes_per_order) {
     for (const std::int64_t prime : heads) {
@@ -116,6 +133,8 @@ const char* name_of(EngramVariant variant) {
       return "qwen4_exp";
     case EngramVariant::kBundled:
       return "engram_moe";
+    case EngramVariant::kPeft:
+      return "engram_peft";
   }
   ENGRAMD_ASSERT(false);
   return "";
@@ -124,7 +143,7 @@ const char* name_of(EngramVariant variant) {
 Result<EngramLayout> make_layout(EngramLayoutConfig config) {
   if (auto error = check_config(config)) return *error;
   const auto primes =
-      search_primes(static_cast<int>(config.layer_ids.size()), config.vocab_size, config.n_heads);
+      search_primes(static_cast<int>(config.layer_ids.size()), prime_bases(config), config.n_heads);
   if (!primes.has_value()) return primes.error();
   EngramLayout layout;
   for (std::size_t i = 0; i < config.layer_ids.size(); ++i) {
@@ -134,7 +153,8 @@ Result<EngramLayout> make_layout(EngramLayoutConfig config) {
     }
     Result<std::vector<std::uint64_t>> multipliers = layer_multipliers(config, i);
     if (!multipliers.has_value()) return multipliers.error();
-    layout.layers.push_back(make_layer(config.layer_ids[i], std::move(*multipliers), (*primes)[i]));
+    layout.layers.push_back(
+        make_layer(config.variant, config.layer_ids[i], std::move(*multipliers), (*primes)[i]));
   }
   layout.config = std::move(config);
   return layout;

@@ -31,10 +31,10 @@ void decode_blocks(const RowBytes& row, std::int64_t width, float* out) {
   }
 }
 
-float signed_root_sigmoid(float x) {
+float signed_root_sigmoid(float x, bool signed_zero) {
+  if (x == 0 && !signed_zero) return 0.5F;
   const float root = std::sqrt(std::max(std::fabs(x), 1e-6F));  // floor of the public demo
-  const float sign = x > 0 ? 1.0F : (x < 0 ? -1.0F : 0.0F);
-  return 1.0F / (1.0F + std::exp(-sign * root));
+  return 1.0F / (1.0F + std::exp(-std::copysign(root, x)));
 }
 
 }  // namespace
@@ -60,7 +60,10 @@ void CpuBackend::engram_update(const EngramGate& gate, const float* key, const f
   const int n = gate.n_streams;
   const std::int64_t width = gate.hidden_size;
   const std::int64_t update_width = n * width;
-  ENGRAMD_ASSERT(history.dtype == DType::kF32 && gate.kernel_size <= kTapsMax);
+  const std::int64_t hidden_width = gate.one_hidden_state ? width : update_width;
+  const std::int64_t hidden_step = gate.one_hidden_state ? 0 : width;  // from stream to stream
+  const bool convolves = gate.conv != nullptr;
+  ENGRAMD_ASSERT(!convolves || (history.dtype == DType::kF32 && gate.kernel_size <= kTapsMax));
   auto* z = static_cast<float*>(history.data);
   const auto n_tokens = static_cast<std::int64_t>(slots.size());
   grow(updates_, n_tokens * update_width);
@@ -73,38 +76,44 @@ void CpuBackend::engram_update(const EngramGate& gate, const float* key, const f
     for (int s = 0; s < n; ++s) {
       const std::int64_t at = t * update_width + s * width;
       const std::int64_t norms = s * width;
-      const float dot = vector_->dot_weighted(key + at, gate.key_norm + norms, streams + at,
+      const float* h = streams + t * hidden_width + s * hidden_step;
+      const float dot = vector_->dot_weighted(key + at, gate.key_norm + norms, h,
                                               gate.query_norm + norms, width) *
                         inverse_rms(key + at, width, gate.rms_norm_eps) *
-                        inverse_rms(streams + at, width, gate.rms_norm_eps) / root_width;
-      const float g = signed_root_sigmoid(dot);
+                        inverse_rms(h, width, gate.rms_norm_eps) / root_width;
+      const float g = signed_root_sigmoid(dot, gate.signed_zero);
       float* update = updates_.data() + at;
       vector_->weighted_sum(v, &g, 1, width, update);
+      if (trace.gate != nullptr) trace.gate[t * n + s] = g;
+      if (trace.dot != nullptr) trace.dot[t * n + s] = dot;
+      if (!convolves) continue;
       vector_->scale_by(
           update, inverse_rms(update, width, gate.conv_norm_eps), gate.conv_norm + norms, width,
           z + history.entry(slots[static_cast<std::size_t>(t)]) * update_width + norms);
-      if (trace.gate != nullptr) trace.gate[t * n + s] = g;
-      if (trace.dot != nullptr) trace.dot[t * n + s] = dot;
     }
   });
   for_each_token(n_tokens, [&](std::int64_t t) {
-    const TokenSlot& slot = slots[static_cast<std::size_t>(t)];
-    const float* taps[kTapsMax];
-    for (int j = 0; j < gate.kernel_size; ++j) {
-      const std::int32_t position = slot.position - j * gate.dilation;
-      taps[j] = position < 0 ? nullptr : z + history.entry(slot.sequence, position) * update_width;
-    }
     float* update = updates_.data() + t * update_width;
-    vector_->convolve(gate.conv, taps, gate.kernel_size, update_width, update);
-    float* h = streams + t * update_width;
+    if (convolves) {
+      const TokenSlot& slot = slots[static_cast<std::size_t>(t)];
+      const float* taps[kTapsMax];
+      for (int j = 0; j < gate.kernel_size; ++j) {
+        const std::int32_t position = slot.position - j * gate.dilation;
+        taps[j] =
+            position < 0 ? nullptr : z + history.entry(slot.sequence, position) * update_width;
+      }
+      vector_->convolve(gate.conv, taps, gate.kernel_size, update_width, update);
+    }
+    float* h = streams + t * hidden_width;
     if (trace.residual_share != nullptr) {
       for (int s = 0; s < n; ++s) {
         trace.residual_share[t * n + s] =
             std::sqrt(vector_->sum_of_squares(update + s * width, width) /
-                      vector_->sum_of_squares(h + s * width, width));
+                      vector_->sum_of_squares(h + s * hidden_step, width));
       }
     }
-    if (enabled[t] != 0) vector_->add(update, update_width, h);
+    if (enabled[t] == 0) return;
+    for (int s = 0; s < n; ++s) vector_->add(update + s * width, width, h + s * hidden_step);
   });
 }
 

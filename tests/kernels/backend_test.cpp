@@ -2,6 +2,7 @@
 // vector, no tile and no cache block.
 #include "kernels/backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -265,10 +266,17 @@ TEST_P(BackendTest, ExpertsWithAndWithoutASharedOne) {
   }
 }
 
-TEST_P(BackendTest, EngramGatherGateAndConvolution) {
-  for (const int width : {7, 32, 50}) {
+TEST_P(BackendTest, EngramGateAndConvolutionOfEveryVariant) {
+  const struct {
+    int width;
+    bool convolves, signed_zero, one_hidden_state;
+  } cases[] = {{7, true, false, false},  {32, true, false, false}, {50, true, false, false},
+               {50, false, true, false}, {50, true, false, true},  {7, false, true, true}};
+  for (const auto& [width, convolves, signed_zero, one_hidden_state] : cases) {
     constexpr int kStreams = 3;
     EngramGate gate;
+    gate.signed_zero = signed_zero;
+    gate.one_hidden_state = one_hidden_state;
     gate.n_streams = kStreams;
     gate.hidden_size = width;
     gate.rms_norm_eps = 1e-6F;
@@ -279,14 +287,15 @@ TEST_P(BackendTest, EngramGatherGateAndConvolution) {
     gate.key_norm = key_norm.data();
     gate.query_norm = query_norm.data();
     gate.conv_norm = conv_norm.data();
-    gate.conv = conv.data();
+    gate.conv = convolves ? conv.data() : nullptr;
     std::vector<TokenSlot> slots;
     for (std::int32_t p = 0; p < 37; ++p) slots.push_back({p % 2, p / 2});
     const auto n_tokens = static_cast<std::int64_t>(slots.size());
     const std::int64_t update_width = kStreams * width;
-    const auto key = random_.floats(n_tokens * update_width);
+    auto key = random_.floats(n_tokens * update_width);
+    std::fill_n(key.begin(), width, 0.0F);  // a dot product of 0
     const auto value = random_.floats(n_tokens * width);
-    const auto streams = random_.floats(n_tokens * update_width);
+    const auto streams = random_.floats(n_tokens * (one_hidden_state ? width : update_width));
     std::vector<std::uint8_t> enabled(slots.size(), 1);
     enabled[4] = enabled[20] = 0;
     agree(

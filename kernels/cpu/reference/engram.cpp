@@ -35,10 +35,10 @@ double gate_dot(const EngramGate& gate, int stream, const float* key, const floa
   return dot / std::sqrt(static_cast<double>(width));
 }
 
-double signed_root_sigmoid(double x) {
+double signed_root_sigmoid(double x, bool signed_zero) {
+  if (x == 0 && !signed_zero) return 0.5;
   const double root = std::sqrt(std::max(std::fabs(x), 1e-6));  // floor of the public demo
-  const double sign = x > 0 ? 1 : (x < 0 ? -1 : 0);
-  return 1.0 / (1.0 + std::exp(-sign * root));
+  return 1.0 / (1.0 + std::exp(-std::copysign(root, x)));
 }
 
 // y = sum over taps of conv[.., kernel_size-1-j] * z at position - j * dilation. y: [D].
@@ -76,6 +76,10 @@ void ReferenceBackend::engram_update(const EngramGate& gate, const float* key, c
   const int n = gate.n_streams;
   const int width = gate.hidden_size;
   const std::size_t update_width = static_cast<std::size_t>(n) * static_cast<std::size_t>(width);
+  const auto hidden_of = [&](std::size_t t, int s) {  // the hidden state of one stream
+    return gate.one_hidden_state ? streams + t * static_cast<std::size_t>(width)
+                                 : streams + t * update_width + s * width;
+  };
   std::vector<float> updates(slots.size() * update_width);  // u, then u + silu(y)
   std::vector<float> z(update_width);
   for (std::size_t t = 0; t < slots.size(); ++t) {
@@ -83,35 +87,40 @@ void ReferenceBackend::engram_update(const EngramGate& gate, const float* key, c
     if (trace.value_norm != nullptr) trace.value_norm[t] = static_cast<float>(norm(v, width));
     for (int s = 0; s < n; ++s) {
       const std::size_t at = t * update_width + static_cast<std::size_t>(s * width);
-      const double dot = gate_dot(gate, s, key + at, streams + at);
-      const double g = signed_root_sigmoid(dot);
+      const double dot = gate_dot(gate, s, key + at, hidden_of(t, s));
+      const double g = signed_root_sigmoid(dot, gate.signed_zero);
       for (int i = 0; i < width; ++i) {
         updates[at + static_cast<std::size_t>(i)] = static_cast<float>(g * v[i]);
       }
-      rms_norm(updates.data() + at, gate.conv_norm + std::int64_t{s} * width, gate.conv_norm_eps, 1,
-               width, z.data() + s * width);
       const std::size_t cell = t * static_cast<std::size_t>(n) + static_cast<std::size_t>(s);
       if (trace.gate != nullptr) trace.gate[cell] = static_cast<float>(g);
       if (trace.dot != nullptr) trace.dot[cell] = static_cast<float>(dot);
+      if (gate.conv == nullptr) continue;
+      rms_norm(updates.data() + at, gate.conv_norm + std::int64_t{s} * width, gate.conv_norm_eps, 1,
+               width, z.data() + s * width);
     }
-    store_entry(history, history.entry(slots[t]), z.data());
+    if (gate.conv != nullptr) store_entry(history, history.entry(slots[t]), z.data());
   }
   std::vector<double> y(static_cast<std::size_t>(width));
   for (std::size_t t = 0; t < slots.size(); ++t) {
-    for (int s = 0; s < n; ++s) {
-      const std::size_t at = t * update_width + static_cast<std::size_t>(s * width);
-      convolve(gate, s, slots[t], history, y);
-      float* update = updates.data() + at;
-      for (int i = 0; i < width; ++i) {
-        const double c = y[static_cast<std::size_t>(i)];
-        update[i] = static_cast<float>(update[i] + c / (1.0 + std::exp(-c)));
+    float* update = updates.data() + t * update_width;
+    for (int s = 0; s < n; ++s, update += width) {
+      if (gate.conv != nullptr) {
+        convolve(gate, s, slots[t], history, y);
+        for (int i = 0; i < width; ++i) {
+          const double c = y[static_cast<std::size_t>(i)];
+          update[i] = static_cast<float>(update[i] + c / (1.0 + std::exp(-c)));
+        }
       }
       if (trace.residual_share != nullptr) {
         trace.residual_share[t * static_cast<std::size_t>(n) + static_cast<std::size_t>(s)] =
-            static_cast<float>(norm(update, width) / norm(streams + at, width));
+            static_cast<float>(norm(update, width) / norm(hidden_of(t, s), width));
       }
-      if (enabled[t] == 0) continue;
-      for (int i = 0; i < width; ++i) streams[at + static_cast<std::size_t>(i)] += update[i];
+    }
+    if (enabled[t] == 0) continue;
+    update = updates.data() + t * update_width;
+    for (int s = 0; s < n; ++s, update += width) {
+      for (int i = 0; i < width; ++i) hidden_of(t, s)[i] += update[i];
     }
   }
 }

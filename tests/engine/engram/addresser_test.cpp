@@ -63,9 +63,9 @@ class Golden {
 EngramLayout layout_of(EngramVariant variant, const Json& constants, std::int64_t base) {
   EngramLayoutConfig config;
   config.variant = variant;
-  config.layer_ids = {1, variant == EngramVariant::kDemo          ? 15
-                         : variant == EngramVariant::kDeepSeekV41 ? 14
-                                                                  : 3};
+  config.layer_ids = {1, variant == EngramVariant::kDemo      ? 15
+                         : variant == EngramVariant::kBundled ? 3
+                                                              : 14};
   config.max_ngram_size = constants["orders"].back();
   config.n_heads = constants["heads"];
   config.head_dim = constants["row_width"];
@@ -144,7 +144,10 @@ TEST_P(EveryLayout, ConstantsAndRowsEqualTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Golden, EveryLayout,
                          ::testing::Values(Case{EngramVariant::kDemo, "demo", 646400, 11},
                                            Case{EngramVariant::kDeepSeekV41, "v41", 16000000, 13},
-                                           Case{EngramVariant::kBundled, "bundled", 20011, 12}),
+                                           Case{EngramVariant::kBundled, "bundled", 20011, 12},
+                                           Case{EngramVariant::kPeft, "peft_deepseek_v3", 1131200,
+                                                11},
+                                           Case{EngramVariant::kPeft, "peft_qwen3", 1131200, 11}),
                          [](const auto& parameter) { return std::string(parameter.param.file); });
 
 EngramLayoutConfig qwen_config(const Json& constants) {
@@ -284,6 +287,33 @@ TEST_F(V41, KeysIdentifyTheNgramAndSayWhenThereIsNone) {
   EXPECT_THAT(bypassed, ElementsAre("bbb", "-bb", "--b", "---", "bbb", "bbb", "-bb"));
   EXPECT_EQ(keys[3 * 3].mix, keys[6 * 3].mix) << "both are the bigram (7, 8)";
   EXPECT_NE(keys[3 * 3 + 1].mix, keys[6 * 3 + 1].mix);
+}
+
+class Peft : public ::testing::Test {
+ protected:
+  const Golden golden_{"peft_qwen3"};
+  const EngramLayout layout_ = layout_of(EngramVariant::kPeft, golden_.constants(), 1131200);
+  const Addresser addresser_{layout_, 151643};
+};
+
+TEST_F(Peft, EveryOrderBeginsWhereTheWidestBegins) {
+  const auto rows = rows_of(addresser_, 0, {5, 6, 7, 8}, 0, 4);
+  const auto other_last = rows_of(addresser_, 0, {5, 6, 7, 9}, 0, 4);
+  for (std::size_t column = 0; column < 16; ++column) {
+    EXPECT_EQ(rows[3 * 16 + column] == other_last[3 * 16 + column], column < 8) << column;
+  }
+}
+
+TEST_F(Peft, KeysIdentifyTheNgramAndNeedTheWidestWindow) {
+  const std::vector<std::int32_t> classes{5, 6, 7, 8};
+  std::vector<std::int64_t> rows(4 * 16);
+  std::vector<NgramKey> keys(4 * 2);
+  addresser_.rows(0, classes, 0, 4, rows.data(), keys.data());
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(keys[i].bypassed, i < 4) << i;
+  const EngramLayer& layer = layout_.layers[0];
+  EXPECT_EQ(keys[6].mix, mix_of(layer, std::vector<std::int32_t>{6, 7}));
+  EXPECT_EQ(keys[7].mix, mix_of(layer, std::vector<std::int32_t>{6, 7, 8}));
+  EXPECT_EQ(rows[3 * 16], row_of(layer, 0, keys[6].mix));
 }
 
 TEST(OwnerTag, IsTheTopOfAFibonacciHashAndNeverZero) {

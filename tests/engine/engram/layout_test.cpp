@@ -115,6 +115,11 @@ TEST(MakeLayout, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(with([](auto& c) { c.vocab_size[1] = std::numeric_limits<std::int64_t>::max(); }),
               HasSubstr("2 .. 2^40"));
   EXPECT_THAT(with([](auto& c) { c.hashed_vocab_size = 0; }), HasSubstr("hashed_vocab_size"));
+  EXPECT_THAT(with([](auto& c) {
+                c.variant = EngramVariant::kPeft;
+                c.layer_ids = {14, 1};
+              }),
+              HasSubstr("rising order"));
   EXPECT_THAT(with([](auto& c) { c.variant = EngramVariant::kQwen4Exp; }),
               HasSubstr("eos_token_ids"));
 }
