@@ -121,13 +121,17 @@ std::string normalize_for_engram(std::string_view text) {
   return encode_utf8(normalize(*code_points));
 }
 
-TokenMap build_token_map(const Tokenizer& tokenizer) {
+TokenMap build_token_map(const Tokenizer& tokenizer, std::int64_t compressed_ids) {
   TokenMap map;
   const auto vocab_size = static_cast<std::size_t>(tokenizer.vocab_size());
   map.classes.reserve(vocab_size);
   std::unordered_map<std::string, std::int32_t> class_of_key;
   class_of_key.reserve(vocab_size);
   for (std::size_t id = 0; id < vocab_size; ++id) {
+    if (static_cast<std::int64_t>(id) >= compressed_ids) {
+      map.classes.push_back(static_cast<std::int32_t>(id));
+      continue;
+    }
     const auto next = static_cast<std::int32_t>(class_of_key.size());
     std::string key = compression_key(tokenizer, static_cast<TokenId>(id));
     map.classes.push_back(class_of_key.try_emplace(std::move(key), next).first->second);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,11 +24,14 @@ std::string normalize_for_engram(std::string_view text);
 
 struct TokenMap {
   std::vector<std::int32_t> classes;  // [vocab_size], token id -> compressed id
-  std::int64_t n_classes = 0;         // V'
+  std::int64_t n_classes = 0;         // V'; engram-peft: of the compressed ids alone
 };
 
 // First-occurrence numbering over ids 0 .. vocab_size-1. Under a second for 128k tokens.
-TokenMap build_token_map(const Tokenizer& tokenizer);
+// compressed_ids: ids from there on stay as they are (engram-peft compresses the vocabulary without
+// its added tokens, whose ids may then reach beyond n_classes).
+TokenMap build_token_map(const Tokenizer& tokenizer,
+                         std::int64_t compressed_ids = std::numeric_limits<std::int64_t>::max());
 // For a checkpoint that stores its map: values must be 0 .. n_classes-1.
 Result<TokenMap> token_map_from_tensor(const std::int32_t* classes, std::int64_t vocab_size,
                                        std::int64_t n_classes);

@@ -113,6 +113,37 @@ INSTANTIATE_TEST_SUITE_P(Golden, GoldenTexts,
                                            std::pair{"deepseek_v3", "demo"}),
                          [](const auto& parameter) { return parameter.param.second; });
 
+class PeftVocabulary : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PeftVocabulary, AddedTokensStayAsTheyAre) {
+  const std::string vocabulary = GetParam();
+  const std::string path = ENGRAMD_TEST_DATA "/engram/addressing/peft_" + vocabulary;
+  const Json expected = Json::parse(std::ifstream(path + ".json"));
+  const auto sequences = SafetensorsFile::open(path + ".safetensors");
+  ASSERT_TRUE(sequences.has_value()) << sequences.error().message;
+  const auto tokenizer = Tokenizer::from_json(tokenizer_json(vocabulary));
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  const std::int64_t n_compressed = expected["mapped_vocab"];
+  TokenMap map = build_token_map(*tokenizer, n_compressed);
+  EXPECT_EQ(map.classes.size(), expected["vocab"].get<std::size_t>());
+  EXPECT_EQ(map.n_classes, expected["compressed_size"].get<std::int64_t>());
+  EXPECT_EQ(map.classes[expected["pad_raw"].get<std::size_t>()],
+            expected["pad_compressed"].get<std::int32_t>());
+  for (const auto& [name, extent] : expected["sequences"].items()) {
+    const auto ids = sequences->tensor(name + ".ids");
+    const auto classes = sequences->tensor(name + ".compressed");
+    ASSERT_TRUE(ids.has_value() && classes.has_value()) << name;
+    for (std::int64_t i = 0; i < ids->n_elements(); ++i) {
+      const auto id = static_cast<std::size_t>(ids->as<std::int64_t>()[i]);
+      EXPECT_EQ(map.classes[id], classes->as<std::int64_t>()[i]) << name;
+    }
+  }
+  map.classes.resize(static_cast<std::size_t>(n_compressed));
+  EXPECT_EQ(sha256_hex(map), expected["map_sha256"].get<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PeftVocabulary, ::testing::Values("deepseek_v3", "qwen3"));
+
 TEST(TokenMap, DeepSeekV41IsTheV3MapWithItsExtraTokensDistinct) {
   const auto tokenizer = Tokenizer::from_json(tokenizer_json("deepseek_v3"));
   ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
