@@ -98,5 +98,58 @@ TEST(ParseLayoutJson, RefusalsNameTheKey) {
               HasSubstr("engram.\"kernel_sizes\": expected one of"));
 }
 
+std::string peft_file(const std::string& name) {
+  std::ifstream file(ENGRAMD_TEST_DATA "/engram/module/" + name + ".config.json");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ParsePeftJson, ReadsWhatTheLibrarySaves) {
+  const auto a = parse_peft_json(peft_file("peft_a"));
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  EXPECT_TRUE(a->compresses_tokens);
+  EXPECT_EQ(a->config.variant, EngramVariant::kPeft);
+  EXPECT_EQ(a->config.layer_ids, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(a->config.vocab_size, (std::vector<std::int64_t>{240, 400}));
+  EXPECT_EQ(a->config.max_ngram_size, 3);
+  EXPECT_EQ(a->config.n_heads, 4);
+  EXPECT_EQ(a->config.head_dim, 8);
+  EXPECT_EQ(a->config.pad_token_id, 2);
+  EXPECT_EQ(a->config.hashed_vocab_size, 437);
+  const auto b = parse_peft_json(peft_file("peft_b"));
+  ASSERT_TRUE(b.has_value()) << b.error().message;
+  EXPECT_FALSE(b->compresses_tokens);
+  EXPECT_EQ(b->config.seed, 5);
+  const auto layout = make_layout(b->config);
+  ASSERT_TRUE(layout.has_value()) << layout.error().message;
+  EXPECT_EQ(layout->layers[0].n_rows, 384);
+}
+
+TEST(ParsePeftJson, SortsLayersAndRefusesOtherRules) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string text = peft_file("peft_a");
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return parse_peft_json(text.replace(at, from.size(), to));
+  };
+  const auto sorted = with("\"target_layers\": [\n    1,\n    2", "\"target_layers\": [2, 1");
+  ASSERT_TRUE(sorted.has_value()) << sorted.error().message;
+  EXPECT_EQ(sorted->config.layer_ids, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(with("\"deepseek\"", "\"qwen\"").error().message,
+            "engram-peft config.json: engine: expected \"deepseek\", got \"qwen\"");
+  EXPECT_THAT(with("\"max_ngram_size\": 3", "\"max_ngram_size\": 4").error().message,
+              HasSubstr("ngram_sizes: expected 2 .. max_ngram_size, got [2,3]"));
+  EXPECT_THAT(with("\"prime_sizes\": null", "\"prime_sizes\": [[7]]").error().message,
+              HasSubstr("prime_sizes"));
+  EXPECT_THAT(with("\"embedding_dim\": 64", "\"embedding_dim\": 63").error().message,
+              HasSubstr("embedding_dim: expected a multiple of orders times n_head_per_ngram, got "
+                        "63 for 8"));
+  EXPECT_THAT(with("\"n_head_per_ngram\": 4", "\"n_head_per_ngram\": 0").error().message,
+              HasSubstr("embedding_dim"));
+  EXPECT_THAT(with("compression\": true", "compression\": 1").error().message,
+              HasSubstr("enable_tokenizer_compression: expected true or false, got 1"));
+  EXPECT_EQ(parse_peft_json("[1]").error().message,
+            "engram-peft config.json: expected a JSON object");
+}
+
 }  // namespace
 }  // namespace engramd::engine

@@ -14,6 +14,7 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/engram/addresser.h"
+#include "engine/engram/layout_json.h"
 #include "kernels/number_formats.h"
 
 namespace engramd::engine {
@@ -375,17 +376,9 @@ TEST_P(Peft, UpdateEqualsTheOracle) {
   const Json config = json_of(name + ".config.json");
   const Tensors weights(name);
   const Tensors io(name + ".io");
-  EngramLayoutConfig layout_config;
-  layout_config.variant = EngramVariant::kPeft;
-  layout_config.layer_ids = config["target_layers"].get<std::vector<std::int64_t>>();
-  layout_config.max_ngram_size = config["max_ngram_size"];
-  layout_config.n_heads = config["n_head_per_ngram"];
-  layout_config.head_dim = golden["row_width"];
-  layout_config.vocab_size = config["engram_vocab_size_per_ngram"].get<std::vector<std::int64_t>>();
-  layout_config.pad_token_id = config["pad_id"];
-  layout_config.seed = config["seed"];
-  layout_config.hashed_vocab_size = config["compressed_vocab_size"];
-  const auto layout = make_layout(layout_config);
+  const auto peft = parse_peft_json(config.dump());
+  ASSERT_TRUE(peft.has_value()) << peft.error().message;
+  const auto layout = make_layout(peft->config);
   ASSERT_TRUE(layout.has_value()) << layout.error().message;
 
   for (std::size_t i = 0; i < layout->layers.size(); ++i) {
@@ -398,7 +391,7 @@ TEST_P(Peft, UpdateEqualsTheOracle) {
     EXPECT_EQ(addresses(*layout, static_cast<int>(i), golden["pad_compressed"],
                         io.values<std::int64_t>("compressed"), c.n_sequences),
               rows);
-    c.format = {kernels::RowCodec::kF32, layout_config.head_dim};
+    c.format = {kernels::RowCodec::kF32, peft->config.head_dim};
     c.rows = rows_in(weights.view(layer + ".multi_head_embedding.embedding.weight"), rows);
     c.streams = io.values<float>("hidden_in." + layer);
     const auto module = EngramModule::bind(
