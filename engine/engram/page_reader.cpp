@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace engramd::engine {
 namespace {
 
 constexpr int kPoolThreadsMax = 64;  // more only queue in the block layer
+constexpr std::uint64_t kSectorBytes = 512;
 
 class Descriptor {
  public:
@@ -56,16 +58,9 @@ class UringReader final : public PageReader {
                                            int queue_depth) {
     std::unique_ptr<UringReader> reader(
         new UringReader(std::move(path), std::move(descriptor), direct, queue_depth));
-    if (io_uring_queue_init(static_cast<unsigned>(queue_depth), &reader->ring_, 0) != 0) {
-      return nullptr;
-    }
-    reader->ring_open_ = true;
-    const int file = reader->descriptor_.get();
-    return io_uring_register_files(&reader->ring_, &file, 1) == 0 ? std::move(reader) : nullptr;
+    return reader->open_ring() ? std::move(reader) : nullptr;
   }
-  ~UringReader() override {
-    if (ring_open_) io_uring_queue_exit(&ring_);
-  }
+  ~UringReader() override { close_ring(); }
   UringReader(const UringReader&) = delete;
   UringReader& operator=(const UringReader&) = delete;
 
@@ -74,63 +69,136 @@ class UringReader final : public PageReader {
 
   Result<void> read(std::span<const std::int64_t> offsets_bytes, std::uint8_t* pages,
                     std::stop_token stop) override {
-    if (!ring_open_) return environment_error(path_ + ": io_uring failed before; open it again");
-    std::size_t submitted = 0, finished = 0;
-    std::optional<Error> error;
-    while (finished < submitted || (!error && submitted < offsets_bytes.size())) {
-      if (!error && stop.stop_requested()) error = stopped();
-      while (!error && submitted < offsets_bytes.size() &&
-             submitted - finished < static_cast<std::size_t>(queue_depth_)) {
-        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-        if (entry == nullptr) break;
-        io_uring_prep_read(entry, 0, pages + submitted * kTablePageBytes, kTablePageBytes,
-                           static_cast<std::uint64_t>(offsets_bytes[submitted]));
-        io_uring_sqe_set_flags(entry, IOSQE_FIXED_FILE);
-        ++submitted;
-      }
-      if (submitted == finished) break;  // a stop with nothing in flight
-      // Half of the depth at once: fewer system calls than one per page, and the drive never idles.
-      const std::size_t in_flight = submitted - finished;
-      const bool last = submitted == offsets_bytes.size() || error;
-      const auto wait_for = static_cast<unsigned>(last ? in_flight : (in_flight + 1) / 2);
-      const int code = io_uring_submit_and_wait(&ring_, wait_for);
-      if (code < 0 && code != -EINTR) {
-        // The kernel may still write into `pages`: nothing may return before the ring is gone.
-        io_uring_queue_exit(&ring_);
-        ring_open_ = false;
-        return read_failure(path_, -code);
-      }
-      finished += reap(error);
+    if (!ring_open_ && !open_ring()) {
+      return environment_error(path_ + ": io_uring failed and cannot be set up again; reopen it");
     }
-    if (error) return *error;
+    offsets_bytes_ = offsets_bytes;
+    pages_ = pages;
+    failed_.reset();
+    std::size_t next = 0;
+    for (;;) {
+      if (!failed_ && stop.stop_requested()) failed_ = stopped();
+      while (!failed_ && next < offsets_bytes.size() && in_flight_ < queue_depth_) {
+        start(next++, 0);
+        ++in_flight_;
+      }
+      if (in_flight_ == 0) break;
+      // Half of the depth at once: fewer system calls than one per page, and the drive never idles.
+      const bool last = failed_ || next == offsets_bytes.size();
+      if (const int code = submit_and_wait(last ? in_flight_ : (in_flight_ + 1) / 2); code != 0) {
+        drain();
+        return read_failure(path_, code);
+      }
+      reap();
+    }
+    if (failed_) return *failed_;
     return {};
   }
 
  private:
+  // Of submissions that the kernel puts off (short of memory) with nothing in flight to wait for.
+  static constexpr int kAttemptsMax = 1000;
+
   UringReader(std::string path, Descriptor&& descriptor, bool direct, int queue_depth)
       : path_(std::move(path)),
         descriptor_(std::move(descriptor)),
         direct_(direct),
-        queue_depth_(queue_depth) {}
+        queue_depth_(static_cast<unsigned>(queue_depth)) {}
 
-  std::size_t reap(std::optional<Error>& error) {
-    std::size_t n = 0;
+  bool open_ring() {
+    if (io_uring_queue_init(queue_depth_, &ring_, 0) != 0) return false;
+    ring_open_ = true;
+    const int file = descriptor_.get();
+    if (io_uring_register_files(&ring_, &file, 1) == 0) return true;
+    close_ring();
+    return false;
+  }
+  void close_ring() {
+    if (ring_open_) io_uring_queue_exit(&ring_);
+    ring_open_ = false;
+  }
+
+  // The rest of a page of which `done` bytes have come. The tag holds both.
+  void start(std::uint64_t index, std::uint64_t done) {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    ENGRAMD_ASSERT(entry != nullptr);  // never more than queue_depth_ at once
+    const std::uint64_t page_bytes = kTablePageBytes;
+    io_uring_prep_read(entry, 0, pages_ + index * page_bytes + done,
+                       static_cast<unsigned>(page_bytes - done),
+                       static_cast<std::uint64_t>(offsets_bytes_[index]) + done);
+    io_uring_sqe_set_flags(entry, IOSQE_FIXED_FILE);
+    io_uring_sqe_set_data64(entry, index * page_bytes + done);
+  }
+
+  unsigned in_kernel() const { return in_flight_ - io_uring_sq_ready(&ring_); }
+
+  // 0, or the errno of a failure that trying again does not cure.
+  int submit_and_wait(unsigned n_pages) {
+    for (int attempt = 0; attempt < kAttemptsMax;) {
+      const int code = io_uring_submit_and_wait(&ring_, n_pages);
+      if (code >= 0) return 0;
+      if (code != -EINTR && code != -EAGAIN && code != -EBUSY) return -code;
+      if (code != -EINTR && in_kernel() > 0) {
+        io_uring_cqe* completion = nullptr;  // its end makes room
+        if (io_uring_wait_cqe(&ring_, &completion) == 0) return 0;
+      }
+      if (code != -EINTR) ++attempt;
+    }
+    return EAGAIN;
+  }
+
+  // The kernel may still write into pages_: nothing may return before the reads it has taken are
+  // over. Those that it has not go with the ring; the next read() makes a new one.
+  void drain() {
+    for (unsigned left = in_kernel(); left > 0;) {
+      io_uring_cqe* completion = nullptr;
+      if (io_uring_wait_cqe(&ring_, &completion) != 0) {
+        std::this_thread::yield();  // reads end whatever becomes of the waiting
+        continue;
+      }
+      io_uring_cqe_seen(&ring_, completion);
+      --left;
+    }
+    in_flight_ = 0;
+    close_ring();
+  }
+
+  void reap() {
     io_uring_cqe* completion = nullptr;
     while (io_uring_peek_cqe(&ring_, &completion) == 0) {
-      if (!error && completion->res < 0) error = read_failure(path_, -completion->res);
-      if (!error && completion->res != kTablePageBytes) error = short_read(path_);
+      const std::uint64_t index = completion->user_data / kTablePageBytes;
+      std::uint64_t done = completion->user_data % kTablePageBytes;
+      const int n_bytes = completion->res;
       io_uring_cqe_seen(&ring_, completion);
-      ++n;
+      if (n_bytes > 0) done += static_cast<std::uint64_t>(n_bytes);
+      const bool unfinished = n_bytes == -EINTR || n_bytes == -EAGAIN || done < kTablePageBytes;
+      // Past the page cache only the file's end is not at a sector.
+      const bool at_end = n_bytes == 0 || (direct_ && done % kSectorBytes != 0);
+      if (!failed_ && n_bytes < 0 && n_bytes != -EINTR && n_bytes != -EAGAIN) {
+        failed_ = read_failure(path_, -n_bytes);
+      } else if (!failed_ && at_end) {
+        failed_ = short_read(path_);
+      }
+      if (unfinished && !failed_) {
+        start(index, done);
+      } else {
+        --in_flight_;
+      }
     }
-    return n;
   }
 
   std::string path_;
   Descriptor descriptor_;
   bool direct_;
-  int queue_depth_;
+  unsigned queue_depth_;
   io_uring ring_{};
   bool ring_open_ = false;
+
+  // Of the read() that runs.
+  std::span<const std::int64_t> offsets_bytes_;
+  std::uint8_t* pages_ = nullptr;
+  unsigned in_flight_ = 0;  // taken by the kernel or about to be
+  std::optional<Error> failed_;
 };
 
 class PoolReader final : public PageReader {
