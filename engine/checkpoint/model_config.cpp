@@ -1,5 +1,7 @@
 #include "engine/checkpoint/model_config.h"
 
+#include <filesystem>
+
 #include <algorithm>
 #include <utility>
 
@@ -199,6 +201,10 @@ Result<ModelConfig> parse_model_config(std::string_view json) {
     }
   }
   return config;
+}
+
+std::string model_name_of(const std::string& folder) {  // "DIR/" is the same folder as "DIR"
+  return std::filesystem::path(folder + "/").lexically_normal().parent_path().filename();
 }
 
 Result<ModelConfig> read_model_config(const std::string& folder) {

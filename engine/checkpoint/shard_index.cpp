@@ -184,6 +184,11 @@ Result<kernels::TensorView> Checkpoint::tensor(std::string_view name) const {
   return files_[it->second].tensor(name);
 }
 
+const SafetensorsFile* Checkpoint::file_of(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  return found == file_of_.end() ? nullptr : &files_[found->second];
+}
+
 bool Checkpoint::has(std::string_view name) const {
   return file_of_.contains(std::string(name));
 }

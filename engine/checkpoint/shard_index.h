@@ -34,8 +34,9 @@ class Checkpoint {
                                      const std::vector<std::int64_t>& shape) const;
   Result<kernels::TensorView> tensor(std::string_view name) const;
   bool has(std::string_view name) const;
-  std::vector<std::string> names() const;  // sorted
-  std::int64_t bytes() const;              // sum over the files
+  const SafetensorsFile* file_of(const std::string& name) const;  // that holds it, or nullptr
+  std::vector<std::string> names() const;                         // sorted
+  std::int64_t bytes() const;                                     // sum over the files
   // What is odd but harmless (a wrong total_size); one line each, for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -139,6 +139,11 @@ Result<void> CheckpointRows::read(std::span<const std::int64_t> rows, std::uint8
   return {};
 }
 
+std::string table_prefix(const Checkpoint& checkpoint, std::int64_t layer_id) {
+  const std::string tail = "layers." + std::to_string(layer_id) + ".engram.embed";
+  return checkpoint.has("model." + tail + ".weight") ? "model." + tail : tail;
+}
+
 Result<CheckpointTables> open_checkpoint_layout(const std::string& folder) {
   const auto config = read_model_config(folder);
   if (!config) return config.error();
@@ -158,10 +163,7 @@ Result<CheckpointTables> open_checkpoint_tables(const std::string& folder) {
   auto tables = open_checkpoint_layout(folder);
   if (!tables) return tables.error();
   for (const EngramLayer& layer : tables->layout.layers) {
-    // transformers' names, then DeepSeek's own.
-    const std::string tail = "layers." + std::to_string(layer.layer_id) + ".engram.embed";
-    const std::string prefix =
-        tables->checkpoint.has("model." + tail + ".weight") ? "model." + tail : tail;
+    const std::string prefix = table_prefix(tables->checkpoint, layer.layer_id);
     auto rows = CheckpointRows::bind(tables->checkpoint, prefix, layer.n_rows,
                                      tables->layout.config.head_dim);
     if (!rows) return Error{rows.error().kind, folder + ": " + rows.error().message};

@@ -48,6 +48,9 @@ struct CheckpointTables {
   std::vector<CheckpointRows> layers;
 };
 
+// Name of a layer's table tensors without their last part: transformers' names, or DeepSeek's own.
+std::string table_prefix(const Checkpoint& checkpoint, std::int64_t layer_id);
+
 // Config, layout and token map of a folder; the model need not have been imported or bound. The map
 // is the tensor model.engram.token_map or, without it, built from tokenizer.json.
 Result<CheckpointTables> open_checkpoint_tables(const std::string& folder);

@@ -240,6 +240,15 @@ Result<void> TableStore::apply(const Edit& edit, const Image& before, const Imag
     after = source.bytes;
     return {};
   }
+  if (edit.operation == EditOperation::kImage) {
+    if (static_cast<std::int64_t>(edit.image.size()) != image_bytes(edit.target.layer)) {
+      return invalid_argument(name + ": expected an image of " +
+                              std::to_string(image_bytes(edit.target.layer)) + " bytes, got " +
+                              std::to_string(edit.image.size()));
+    }
+    after = edit.image;
+    return check_finite(edit.target, after);
+  }
   std::vector<float> values = decode(edit.target.layer, before.bytes);
   const bool has_values =
       edit.operation == EditOperation::kSet || edit.operation == EditOperation::kAdd;
@@ -271,11 +280,15 @@ Result<void> TableStore::apply(const Edit& edit, const Image& before, const Imag
   auto encoded = encode_row(form.codec, values, form.tensor_scale);
   if (!encoded) return encoded.error();
   after = std::move(*encoded);
-  for (const float value : decode(edit.target.layer, after)) {
-    if (!std::isfinite(value)) {
-      return invalid_argument(name + " would get a value beyond the range of " +
-                              name_of(form.codec) + ": use smaller ones");
-    }
+  return check_finite(edit.target, after);
+}
+
+Result<void> TableStore::check_finite(const EditTarget& target,
+                                      const std::vector<std::uint8_t>& image) const {
+  for (const float value : decode(target.layer, image)) {
+    if (std::isfinite(value)) continue;
+    return invalid_argument(describe(target) + " would get a value beyond the range of " +
+                            name_of(format(target.layer).codec) + ": use smaller ones");
   }
   return {};
 }

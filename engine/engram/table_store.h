@@ -33,14 +33,15 @@ namespace engramd::engine {
 EditTarget row_target(int layer, std::int64_t row);
 EditTarget ngram_target(int layer, int column, std::uint64_t mix);
 
-enum class EditOperation { kSet, kAdd, kScale, kZero, kCopy };
+enum class EditOperation { kSet, kAdd, kScale, kZero, kCopy, kImage };
 
 struct Edit {
   EditTarget target;
   EditOperation operation = EditOperation::kSet;
-  std::vector<float> values;  // kSet, kAdd: [head_dim]
-  float factor = 1.0F;        // kScale
-  EditTarget source;          // kCopy: the image in effect there, byte by byte
+  std::vector<float> values;        // kSet, kAdd: [head_dim]
+  float factor = 1.0F;              // kScale
+  std::vector<std::uint8_t> image;  // kImage: the stored bytes themselves
+  EditTarget source;                // kCopy: the image in effect there, byte by byte
   std::optional<std::vector<std::uint8_t>> expected_image;  // refused unless in effect now
 };
 
@@ -137,6 +138,7 @@ class TableStore {
   Result<Transaction> undo(Transaction header,
                            const std::function<Result<void>(const EditLog::Visit&)>& for_each);
   Result<void> check_number(std::int64_t number) const;
+  Result<void> check_finite(const EditTarget& target, const std::vector<std::uint8_t>& image) const;
   std::vector<float> decode(int layer, const std::vector<std::uint8_t>& image) const;
   StoredChange stored(const RowChange& change) const;
   void publish(std::shared_ptr<const Overlay> next);

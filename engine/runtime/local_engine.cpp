@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <utility>
 
 #include "engine/engram/row_codec.h"
@@ -63,17 +62,12 @@ Result<void> check_tokenizer(const Model& model, const Tokenizer& tokenizer,
   return {};
 }
 
-// "DIR/" names the same folder as "DIR".
-std::string folder_name(const std::string& folder) {
-  return std::filesystem::path(folder + "/").lexically_normal().parent_path().filename();
-}
-
 ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEngineOptions& options,
                     const kernels::Backend& backend) {
   const ModelConfig& config = model.config;
   ModelFacts facts;
   facts.folder = options.model_folder;
-  facts.name = folder_name(options.model_folder);
+  facts.name = model_name_of(options.model_folder);
   facts.model_type = config.model_type;
   facts.backend = backend.name();
   facts.dtype = options.backend == "reference" ? "float32" : options.dtype;
@@ -149,7 +143,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   const auto belongs = check_tokenizer(**model, *tokenizer, options.model_folder);
   if (belongs.has_error()) return belongs.error();
   LiveTablesOptions table_options = options.tables;
-  table_options.model_name = folder_name(options.model_folder);
+  table_options.model_name = model_name_of(options.model_folder);
   auto tables = LiveTables::open((*model)->layout, sha256_hex((*model)->token_map),
                                  (*model)->engram_rows(), table_options);
   if (tables.has_error()) return tables.error();

@@ -8,6 +8,7 @@
 #include "mcp/text.h"
 #include "server/commands/run_tool.h"
 #include "server/commands/table_edits.h"
+#include "server/commands/table_export.h"
 #include "server/commands/table_files.h"
 
 namespace engramd::server {
@@ -21,7 +22,8 @@ constexpr Verb kVerbs[] = {
     {"info", table_info},         {"create", table_create},     {"import", table_import},
     {"verify", table_verify},     {"get", table_get},           {"put", table_put},
     {"history", table_history},   {"rollback", table_rollback}, {"restore", table_restore},
-    {"snapshot", table_snapshot}, {"diff", table_diff},
+    {"snapshot", table_snapshot}, {"diff", table_diff},         {"export", table_export},
+    {"fold", table_fold},
 };
 
 int run_table(const config::EffectiveConfig& config) {
@@ -60,6 +62,10 @@ Command table_command() {
           "restore STATE          undo all after a snapshot or transaction; 0: as shipped\n"
           "snapshot NAME          name the present state\n"
           "diff FROM [TO]         rows that differ between two states\n"
+          "export FOLDER          the checkpoint's files that hold tables, with the edited rows,\n"
+          "                       for any engine; --overlay-file FILE: the edits alone\n"
+          "fold FILE              base and row edits as the next generation, a row file; edits of\n"
+          "                       exact N-grams go to FILE.edits\n"
           "One process edits a table at a time: a running engramd that has edits holds them.\n\n"
           "Files:\n"
           "info [FILE|FOLDER]     layout, sizes, and what opening it takes of memory with the\n"
@@ -77,6 +83,8 @@ Command table_command() {
           "engramd table put \" capital of\" --operation zero --dry-run --scope row\n"
           "engramd table put \" capital of\" --operation scale --factor 0.5 --reason \"a test\"\n"
           "engramd table rollback 1\n"
+          "engramd table export --overlay-file my-edits.safetensors\n"
+          "engramd table put --overlay my-edits.safetensors\n"
           "engramd table import ./my-model table.engram\n"
           "engramd table create table.engram --config config.toml --rows f16\n"
           "engramd table info table.engram --json\n"

@@ -6,6 +6,7 @@
 #include "mcp/text.h"
 #include "server/commands/command.h"
 #include "server/commands/run_tool.h"
+#include "server/commands/table_export.h"
 
 namespace engramd::server {
 namespace {
@@ -102,9 +103,12 @@ std::vector<config::CommandFlag> table_edit_flags() {
       {"--factor", "NUMBER", "put: for scale."},
       {"--from", "TEXT", "put: the N-gram to copy."},
       {"--batch", "FILE", "put: a JSON array of edits, one transaction."},
+      {"--overlay", "FILE", "put: all edits of an overlay file, one transaction."},
       {"--dry-run", "", "put: report, store nothing."},
       {"--author", "NAME", "Who, for the history; the user's name when left out."},
       {"--reason", "TEXT", "Why, for the history."},
+      {"--overlay-file", "", "export: the edits alone, as one small file."},
+      {"--bucket", "", "export, fold: edits of exact N-grams go into the rows that they share."},
       {"--limit", "N", "history, diff: at most so many lines."},
   };
 }
@@ -118,6 +122,10 @@ Result<TableAnswer> table_get(const config::EffectiveConfig& config, const Table
 Result<TableAnswer> table_put(const config::EffectiveConfig& config, const TableArguments& words) {
   json arguments = authorship(config);
   arguments["dry_run"] = has_flag(config, "--dry-run");
+  const std::string overlay = flag_or(config, "--overlay", "");
+  if (!overlay.empty()) {
+    return put_overlay(config, overlay, arguments["author"], arguments["reason"]);
+  }
   const std::string batch = flag_or(config, "--batch", "");
   if (!batch.empty()) {
     const auto edits = edits_of_file(batch);

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
-#include <stop_token>
 #include <utility>
-
-#include <unistd.h>
 
 #include "engine/engram/checkpoint_tables.h"
 #include "engine/engram/table_verify.h"
 #include "engine/engram/table_writer.h"
 #include "mcp/text.h"
 #include "server/commands/command.h"
+#include "server/commands/long_command.h"
 #include "server/engine_options.h"
 #include "server/model_folder.h"
 #include "server/process_memory.h"
@@ -24,12 +21,6 @@ namespace engramd::server {
 namespace {
 
 using nlohmann::json;
-
-std::string format_bytes(std::int64_t bytes) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
-  return text;
-}
 
 // The folder named among the words, or the configured model.
 Result<std::string> model_folder(const config::EffectiveConfig& config, const std::string& named) {
@@ -52,61 +43,6 @@ Result<void> expect_words(const char* verb, const TableArguments& words, std::si
   return invalid_argument(std::string("table ") + verb + ": expected " + usage + ", got " +
                           std::to_string(words.size()) + " words");
 }
-
-// Ctrl-C ends a long command at the next megabyte; what it wrote stays, to be continued. The signal
-// handler may only touch a flag.
-volatile std::sig_atomic_t interrupted_by_signal = 0;
-
-class Interruption {
- public:
-  Interruption() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted_by_signal = 1; };
-    ::sigaction(SIGINT, &action, &before_[0]);
-    ::sigaction(SIGTERM, &action, &before_[1]);
-  }
-  ~Interruption() {
-    ::sigaction(SIGINT, &before_[0], nullptr);
-    ::sigaction(SIGTERM, &before_[1], nullptr);
-  }
-  Interruption(const Interruption&) = delete;
-  Interruption& operator=(const Interruption&) = delete;
-  void poll() {
-    if (interrupted_by_signal != 0) stop_.request_stop();
-  }
-  std::stop_token token() const { return stop_.get_token(); }
-
- private:
-  std::stop_source stop_;
-  struct sigaction before_[2]{};
-};
-
-// One line on a terminal's standard error, rewritten a few times a second.
-class ProgressLine {
- public:
-  explicit ProgressLine(const config::EffectiveConfig& config)
-      : on_(::isatty(STDERR_FILENO) == 1 && !has_flag(config, "--quiet")) {}
-  ~ProgressLine() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(const char* verb, std::int64_t done, std::int64_t total) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!on_ || now - shown_ < std::chrono::milliseconds(200)) return;
-    shown_ = now;
-    drawn_ = true;
-    std::fprintf(stderr, "\r%s: %s of %s (%lld %%)\033[K", verb,
-                 format_bytes(done * engine::kTablePageBytes).c_str(),
-                 format_bytes(total * engine::kTablePageBytes).c_str(),
-                 static_cast<long long>(total > 0 ? 100 * done / total : 100));
-  }
-
- private:
-  bool on_;
-  bool drawn_ = false;
-  std::chrono::steady_clock::time_point shown_{};
-};
 
 // (N - 1) orders x heads x buckets x row bytes, with the real counts when heads differ.
 std::string size_arithmetic(const engine::TableHeader& header) {
@@ -289,7 +225,8 @@ Result<TableAnswer> write_and_describe(const config::EffectiveConfig& config, co
   options.progress = [&](const engine::TableProgress& progress) {
     resumed = progress.pages_resumed;
     interruption.poll();
-    line.show(verb, progress.pages_done, progress.pages_total);
+    line.show(verb, progress.pages_done * engine::kTablePageBytes,
+              progress.pages_total * engine::kTablePageBytes);
   };
   if (const auto written = engine::write_table(path, header, content, options); !written) {
     return written.error();
@@ -383,7 +320,8 @@ Result<TableAnswer> table_verify(const config::EffectiveConfig& config,
       *file,
       [&](std::int64_t pages) {
         interruption.poll();
-        line.show("verify", pages, file->header().n_pages());
+        line.show("verify", pages * engine::kTablePageBytes,
+                  file->header().n_pages() * engine::kTablePageBytes);
       },
       interruption.token());
   if (!report) return report.error();

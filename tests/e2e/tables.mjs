@@ -1,7 +1,7 @@
 // Tables from outside: edits that outlive kill -9 and are undone to the bit, one writer at a time,
 // and a row file that answers as the model's own table does, from memory and from the file.
 import assert from 'node:assert/strict'
-import { mkdtempSync, openSync, ftruncateSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -177,4 +177,59 @@ test('a table that does not fit, is not the model\'s, is cut short or is missing
   const cut = await chat('', '--table', file)
   assert.notEqual(cut.code, 0)
   assert.match(cut.stderr, /table\.engram/)
+})
+
+test('exports: a checkpoint for any engine, an overlay file, and the next generation', async (t) => {
+  const where = folder(t)
+  const edits = join(where, 'edits')
+  const engramd = async (...args) => {
+    const { code, stdout, stderr } = await run(args, { env: process.env })
+    assert.equal(code, 0, stderr)
+    return stdout
+  }
+  const ask = async (...args) => {
+    const s = await server(t, ...args)
+    const said = await answer(s)
+    s.child.kill('SIGKILL')
+    await within(s.exit, 'end of the killed server')
+    return said
+  }
+  const before = await ask('--edits', join(where, 'none'))
+  await engramd('table', 'put', ' capital of', '--operation', 'zero', '--scope', 'row', '--edits', edits)
+  await engramd('table', 'put', ' of France', '--operation', 'scale', '--factor', '0.25', '--edits', edits)
+  const edited = await ask('--edits', edits)
+  assert.notDeepEqual(edited, before)
+
+  // The overlay file carries everything to a place of its own.
+  const overlay = join(where, 'overlay.safetensors')
+  const small = JSON.parse(await engramd('table', 'export', '--overlay-file', overlay, '--edits', edits, '--json'))
+  assert.deepEqual([small.rows, small.ngrams, small.ngrams_carried], [8, 8, 8])
+  await engramd('table', 'put', '--overlay', overlay, '--edits', join(where, 'second'))
+  assert.deepEqual(await ask('--edits', join(where, 'second')), edited)
+
+  // The next generation holds the rows; exact N-grams stand beside it.
+  const folded = join(where, 'folded.engram')
+  await engramd('table', 'fold', folded, '--edits', edits)
+  assert.deepEqual(await ask('--table', folded), edited)
+  assert.match(await engramd('table', 'info', folded), /generation 2/)
+
+  // A patched checkpoint: rows as any engine reads them, exact N-grams only in bucket form.
+  const patched = join(where, 'patched')
+  cpSync(model, patched, { recursive: true, filter: (name) => !name.endsWith('model.safetensors') })
+  const plain = JSON.parse(await engramd('table', 'export', patched, '--edits', edits, '--json'))
+  assert.deepEqual([plain.rows, plain.ngrams, plain.ngrams_carried], [8, 8, 0])
+  const rows_only = join(where, 'rows-only')
+  await engramd('table', 'put', ' capital of', '--operation', 'zero', '--scope', 'row', '--edits', rows_only)
+  assert.deepEqual(await ask('--model', patched, '--edits', join(where, 'none')), await ask('--edits', rows_only))
+  rmSync(join(patched, 'model.safetensors'))
+  const bucket = JSON.parse(await engramd('table', 'export', patched, '--bucket', '--edits', edits, '--json'))
+  assert.deepEqual([bucket.rows, bucket.ngrams_carried], [16, 8])
+  assert.notDeepEqual(await ask('--model', patched, '--edits', join(where, 'none')), before)
+  const again = await run(['table', 'export', patched, '--edits', edits], { env: process.env })
+  assert.match(again.stderr, /exists already/)
+
+  // An overlay of other tables is refused.
+  writeFileSync(overlay, readFileSync(overlay, 'latin1').replace(/"layout_sha256":"./, '"layout_sha256":"z'), 'latin1')
+  const foreign = await run(['table', 'put', '--overlay', overlay, '--edits', edits], { env: process.env })
+  assert.match(foreign.stderr, /does not fit these tables: expected layout_sha256/)
 })

@@ -1,0 +1,56 @@
+// Edits as files for others: patched safetensors shards that any engine loads, an overlay file that
+// holds the edits alone, and a folded row file, the next generation of the base.
+// A plain table cannot hold an edit that is bound to one exact N-gram: its bucket is shared. Such
+// edits are counted and left out, or written into their buckets when that is asked for.
+// Formats: TABLES.md. Threads: any; nothing is shared. Not here: making the edits (table_store).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "config/result.h"
+#include "engine/engram/live_tables.h"
+#include "engine/engram/table_writer.h"
+
+namespace engramd::engine {
+
+struct ExportOptions {
+  bool ngrams_as_rows = false;  // exact N-grams into their buckets; the newest edit of a row wins
+  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress;
+  std::stop_token stop;
+};
+
+struct ExportReport {
+  std::vector<std::string> files;     // written, each whole or not at all
+  std::int64_t n_rows = 0;            // rows that differ from the base
+  std::int64_t n_ngrams = 0;          // edits of exact N-grams that are in effect
+  std::int64_t n_ngrams_carried = 0;  // of those, in the files
+  std::int64_t n_conflicts = 0;       // rows that several edits wanted; the newest was written
+  bool cloned = false;                // the file system shared the unchanged blocks (reflink)
+};
+
+// Copies of the safetensors files of `model_folder` that hold Engram tables, patched, under their
+// own names in `folder` (made when absent; a file of that name is refused). A clone where the file
+// system can, else a copy; an interrupted copy starts over.
+Result<ExportReport> export_shards(const std::string& model_folder, const EngramLayout& layout,
+                                   const TableView& view, const std::string& folder,
+                                   const ExportOptions& options);
+
+// All edits in effect, and nothing else, as one safetensors file.
+Result<ExportReport> export_overlay(const EngramLayout& layout, const TableView& view,
+                                    const std::string& path);
+// Stores an overlay file's edits as one transaction. Refused: of other tables or another codec.
+Result<Transaction> import_overlay(const std::string& path, const EngramLayout& layout,
+                                   const TableIdentity& identity, const RowFormat& format,
+                                   TableStore& store, const std::string& author,
+                                   const std::string& reason, std::stop_token stop);
+
+// The base with its row edits as a row file of the next generation; edits of exact N-grams go into
+// `path`.edits, where serving that file finds them. Resumable, as write_table.
+Result<ExportReport> fold_table(const EngramLayout& layout, const TableView& view,
+                                const std::string& path, const ExportOptions& options);
+
+}  // namespace engramd::engine

@@ -1,0 +1,147 @@
+#include "server/commands/table_export.h"
+
+#include <utility>
+
+#include "engine/checkpoint/model_config.h"
+#include "engine/engram/checkpoint_tables.h"
+#include "engine/engram/table_export.h"
+#include "server/commands/command.h"
+#include "server/commands/long_command.h"
+#include "server/engine_options.h"
+#include "server/model_folder.h"
+#include "server/tools/row_selector.h"
+
+namespace engramd::server {
+namespace {
+
+using nlohmann::json;
+
+// The served tables with their edits, as the engine would open them.
+struct OpenTables {
+  std::string folder;
+  engine::CheckpointTables checkpoint;
+  std::unique_ptr<engine::LiveTables> live;
+};
+
+Result<std::unique_ptr<OpenTables>> open_tables(const config::EffectiveConfig& config) {
+  auto folder = find_model_folder(config.options.model, executable_folder());
+  if (!folder) return folder.error();
+  auto checkpoint = engine::open_checkpoint_tables(*folder);
+  if (!checkpoint) return checkpoint.error();
+  auto tables = std::make_unique<OpenTables>();
+  tables->folder = *folder;
+  tables->checkpoint = std::move(*checkpoint);
+  engine::LiveTablesOptions options = to_engine_options(config.options, *folder).tables;
+  options.model_name = engine::model_name_of(*folder);
+  auto live = engine::LiveTables::open(tables->checkpoint.layout,
+                                       engine::sha256_hex(tables->checkpoint.token_map),
+                                       tables->checkpoint.layers, options);
+  if (!live) return live.error();
+  if (!(*live)->edits_error().empty()) return unavailable((*live)->edits_error());
+  tables->live = std::move(*live);
+  return tables;
+}
+
+TableAnswer answer_of(const engine::ExportReport& report, std::string text) {
+  json files = json::array();
+  for (const std::string& file : report.files) {
+    files.push_back(file);
+    text += "  " + file + "\n";
+  }
+  text += std::to_string(report.n_rows) + " rows, " + std::to_string(report.n_ngrams_carried) +
+          " of " + std::to_string(report.n_ngrams) + " edits of exact N-grams\n";
+  if (report.n_ngrams_carried < report.n_ngrams) {
+    text +=
+        "A plain table cannot hold an edit of one exact N-gram, because others share its rows. "
+        "--bucket writes these edits into their rows for all who read them; --overlay keeps them "
+        "exact, for engramd.\n";
+  }
+  if (report.n_conflicts > 0) {
+    text += std::to_string(report.n_conflicts) +
+            " edits wanted a row that a newer one has: the newer was written\n";
+  }
+  return {std::move(text),
+          {{"files", std::move(files)},
+           {"rows", report.n_rows},
+           {"ngrams", report.n_ngrams},
+           {"ngrams_carried", report.n_ngrams_carried},
+           {"conflicts", report.n_conflicts},
+           {"cloned", report.cloned}}};
+}
+
+Result<std::string> one_path(const char* verb, const TableArguments& words, const char* what) {
+  if (words.size() == 1) return words.front();
+  return invalid_argument(std::string("table ") + verb + ": expected " + what + ", got " +
+                          std::to_string(words.size()) + " words");
+}
+
+}  // namespace
+
+Result<TableAnswer> table_export(const config::EffectiveConfig& config,
+                                 const TableArguments& words) {
+  const bool as_overlay = has_flag(config, "--overlay-file");
+  const auto path = one_path("export", words, as_overlay ? "FILE" : "FOLDER");
+  if (!path) return path.error();
+  const auto tables = open_tables(config);
+  if (!tables) return tables.error();
+  const engine::TableView view = (*tables)->live->view();
+  const engine::EngramLayout& layout = (*tables)->checkpoint.layout;
+  if (as_overlay) {
+    const auto report = engine::export_overlay(layout, view, *path);
+    if (!report) return report.error();
+    return answer_of(*report, "The edits in effect, for `engramd table put --overlay`:\n");
+  }
+  ProgressLine line(config);
+  Interruption interruption;
+  engine::ExportOptions options;
+  options.ngrams_as_rows = has_flag(config, "--bucket");
+  options.stop = interruption.token();
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    interruption.poll();
+    line.show("export", done, total);
+  };
+  const auto report = engine::export_shards((*tables)->folder, layout, view, *path, options);
+  if (!report) return report.error();
+  return answer_of(*report, std::string("Safetensors files with the edited rows (") +
+                                (report->cloned ? "unchanged blocks shared" : "copied") + "):\n");
+}
+
+Result<TableAnswer> table_fold(const config::EffectiveConfig& config, const TableArguments& words) {
+  const auto path = one_path("fold", words, "FILE");
+  if (!path) return path.error();
+  const auto tables = open_tables(config);
+  if (!tables) return tables.error();
+  ProgressLine line(config);
+  Interruption interruption;
+  engine::ExportOptions options;
+  options.ngrams_as_rows = has_flag(config, "--bucket");
+  options.stop = interruption.token();
+  options.progress = [&](std::int64_t done, std::int64_t total) {
+    interruption.poll();
+    line.show("fold", done, total);
+  };
+  const auto report =
+      engine::fold_table((*tables)->checkpoint.layout, (*tables)->live->view(), *path, options);
+  if (!report) return report.error();
+  return answer_of(*report,
+                   "The next generation of the table; serve it with --table " + *path + ":\n");
+}
+
+Result<TableAnswer> put_overlay(const config::EffectiveConfig& config, const std::string& file,
+                                const std::string& author, const std::string& reason) {
+  const auto tables = open_tables(config);
+  if (!tables) return tables.error();
+  engine::LiveTables& live = *(*tables)->live;
+  const auto store = live.store();
+  if (!store) return store.error();
+  Interruption interruption;
+  const auto& base = *live.view().base;
+  const auto done =
+      engine::import_overlay(file, (*tables)->checkpoint.layout, base.identity, base.format(0),
+                             **store, author, reason, interruption.token());
+  if (!done) return done.error();
+  return TableAnswer{"Stored " + transaction_text(*done) + "\n",
+                     {{"transaction", transaction_json(*done)}}};
+}
+
+}  // namespace engramd::server
