@@ -1,8 +1,7 @@
 #include "engine/checkpoint/model_config.h"
 
-#include <filesystem>
-
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "engine/checkpoint/json_fields.h"
