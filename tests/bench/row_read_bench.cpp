@@ -10,8 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <random>
-#include <sstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -134,115 +135,135 @@ void bench_resident(TableRows& table) {
               100 * median(bare) / median(gathered));
 }
 
-// Seconds of each batch, in order.
-std::vector<double> time_batches(std::size_t n, const std::function<void(std::size_t)>& batch) {
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto start = Clock::now();
-    batch(i);
-    seconds.push_back(seconds_since(start));
-  }
-  return seconds;
-}
-
-void print_cold(const char* name, const std::vector<double>& seconds, double mean_of_drive) {
-  double sum = 0;
-  for (const double s : seconds) sum += s;
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  const double mean = sum / static_cast<double>(seconds.size());
-  std::printf("%-34s %7.3f ms mean %7.3f p50 %7.3f p99 %8.0f rows/s %6.1f %% of the drive\n", name,
-              1e3 * mean, 1e3 * sorted[sorted.size() / 2], 1e3 * sorted[sorted.size() * 99 / 100],
-              kRowsPerBatch / mean, 100 * mean_of_drive / mean);
-}
-
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
 }
 
-// Batches of 48 rows that nothing holds in memory: the table, the bare page reader at the same
-// depth (the drive's own rate), a pread pool, and one fault after the other in a mapping.
-void bench_cold(const std::string& path, std::size_t n_batches) {
-  TableOpenOptions options;
-  options.cache_levels = 1;
-  options.cache_bytes = 0;
-  options.reader.direct_io = true;
-  options.reader.queue_depth = kRowsPerBatch;
-  const auto table = TableRows::open(path, options);
-  TableOpenOptions pool_options = options;
-  pool_options.reader.use_io_uring = false;
-  const auto pool = TableRows::open(path, pool_options);
-  if (!table || !pool) {
-    std::printf("cannot open: %s\n", (!table ? table : pool).error().message.c_str());
-    return;
-  }
-  const TableHeader& header = (*table)->header();
-  PageReaderOptions reader_options = options.reader;
-  const auto drive = make_page_reader(path, (*table)->file().descriptor(), reader_options);
-  std::printf("cold: %d-row batches, %s%s\n", kRowsPerBatch, (*table)->reader_name().c_str(),
-              (*table)->plan().direct_io ? ", O_DIRECT" : ", O_DIRECT refused here");
+double seconds_of(const std::function<void()>& work) {
+  const auto start = Clock::now();
+  work();
+  return seconds_since(start);
+}
 
-  const std::size_t n_keys = n_batches * kRowsPerBatch;
-  std::vector<std::uint8_t> images(kRowsPerBatch * static_cast<std::size_t>(header.row_bytes()));
-  const PageBuffer pages = make_page_buffer(kRowsPerBatch);
-  std::mt19937_64 random(9);
-  std::vector<double> table_seconds, drive_seconds, pool_seconds;
-  const auto read_rows = [&](TableRows& from, std::uint64_t seed) {
-    const std::vector<RowKey> keys = random_keys(header, n_keys / kRounds, seed);
-    return time_batches(n_batches / kRounds, [&](std::size_t i) {
-      const auto batch = std::span(keys).subspan(i * kRowsPerBatch, kRowsPerBatch);
-      if (!from.read(batch, images.data(), {})) std::abort();
-    });
-  };
-  const std::int64_t counter = drive_bytes_read(path);
-  for (std::uint64_t round = 0; round < kRounds; ++round) {  // alternating: neighbours come and go
-    for (const double s : read_rows(**table, 10 + round)) table_seconds.push_back(s);
-    const auto seconds = time_batches(n_batches / kRounds, [&](std::size_t) {
-      std::vector<std::int64_t> offsets;
-      for (int i = 0; i < kRowsPerBatch; ++i) {
-        offsets.push_back(
-            static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(header.n_pages())) *
-                kTablePageBytes +
-            header.header_bytes);
-      }
-      std::sort(offsets.begin(), offsets.end());
-      if (!(*drive)->read(offsets, pages.get(), {})) std::abort();
-    });
-    drive_seconds.insert(drive_seconds.end(), seconds.begin(), seconds.end());
-    for (const double s : read_rows(**pool, 20 + round)) pool_seconds.push_back(s);
-  }
-  const std::int64_t counted = drive_bytes_read(path) - counter;
+// One way of reading batches, and what it took.
+struct Reading {
+  const char* name;
+  std::function<void(std::span<const RowKey>)> read;
+  std::vector<double> seconds;
+};
 
+// The mean counts; the median says what it would be without the hiccups of a shared machine.
+void print_cold(const Reading& reading, const Reading& drive) {
+  std::vector<double> sorted = reading.seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const double mean = mean_of(sorted);
+  std::printf(
+      "%-30s %7.3f ms mean %7.3f p50 %7.3f p99 %8.0f rows/s %6.1f %% of the drive, %6.1f %% at "
+      "p50\n",
+      reading.name, 1e3 * mean, 1e3 * median(sorted), 1e3 * sorted[sorted.size() * 99 / 100],
+      kRowsPerBatch / mean, 100 * mean_of(drive.seconds) / mean,
+      100 * median(drive.seconds) / median(sorted));
+}
+
+std::int64_t page_offset(const TableHeader& header, const RowKey& key) {
+  return header.sections[static_cast<std::size_t>(key.layer)].data_offset_bytes +
+         key.row / header.rows_per_page * kTablePageBytes;
+}
+
+// Offsets of the distinct pages of a batch, ascending.
+void page_offsets(const TableHeader& header, std::span<const RowKey> batch,
+                  std::vector<std::int64_t>& offsets) {
+  offsets.clear();
+  for (const RowKey& key : batch) offsets.push_back(page_offset(header, key));
+  std::sort(offsets.begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+}
+
+// The same rows, one fault after the other.
+std::vector<double> fault_serially(const std::string& path, const TableHeader& header,
+                                   std::span<const RowKey> keys) {
   drop_from_page_cache(path);
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto length = static_cast<std::size_t>(header.file_bytes);
-  auto* mapping =
-      static_cast<const std::uint8_t*>(::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0));
-  ::madvise(const_cast<std::uint8_t*>(mapping), length, MADV_RANDOM);
-  const auto mapped_keys = random_keys(header, n_keys / kRounds, 30);
-  const auto mapped_seconds = time_batches(n_batches / kRounds, [&](std::size_t i) {
-    for (std::size_t j = 0; j < kRowsPerBatch; ++j) {
-      const RowKey& key = mapped_keys[i * kRowsPerBatch + j];
-      const TableSection& section = header.sections[static_cast<std::size_t>(key.layer)];
-      const std::int64_t at = section.data_offset_bytes +
-                              key.row / header.rows_per_page * kTablePageBytes +
-                              key.row % header.rows_per_page * header.row_bytes();
-      std::memcpy(images.data(), mapping + at, static_cast<std::size_t>(header.row_bytes()));
-    }
-  });
-  ::munmap(const_cast<std::uint8_t*>(mapping), length);
+  void* mapping = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0);
   ::close(file);
+  if (mapping == MAP_FAILED) std::abort();
+  ::madvise(mapping, length, MADV_RANDOM);
+  std::vector<std::uint8_t> image(static_cast<std::size_t>(header.row_bytes()));
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i + kRowsPerBatch <= keys.size(); i += kRowsPerBatch) {
+    seconds.push_back(seconds_of([&] {
+      for (const RowKey& key : keys.subspan(i, kRowsPerBatch)) {
+        std::memcpy(image.data(),
+                    static_cast<const std::uint8_t*>(mapping) + page_offset(header, key) +
+                        key.row % header.rows_per_page * header.row_bytes(),
+                    image.size());
+      }
+    }));
+  }
+  ::munmap(mapping, length);
+  return seconds;
+}
 
-  const double drive_mean = mean_of(drive_seconds);
-  print_cold("drive: bare pages, same depth", drive_seconds, drive_mean);
-  print_cold("table rows", table_seconds, drive_mean);
-  print_cold("table rows, pread pool", pool_seconds, drive_mean);
-  print_cold("serial faults in a mapping", mapped_seconds, drive_mean);
+std::unique_ptr<TableRows> open_cold(const std::string& path, bool use_io_uring) {
+  TableOpenOptions options;
+  options.cache_levels = 1;
+  options.cache_bytes = 0;
+  options.reader = {.queue_depth = kRowsPerBatch, .direct_io = true, .use_io_uring = use_io_uring};
+  auto table = TableRows::open(path, options);
+  if (table) return std::move(*table);
+  std::fprintf(stderr, "row_read_bench: %s\n", table.error().message.c_str());
+  std::exit(1);
+}
+
+// Batches of 48 rows that nothing holds in memory: the bare page reader (the drive's own rate at
+// that depth), the table, a pread pool. All read the same batches, each beginning elsewhere, in
+// turns: neighbours of a shared machine come and go. Then one fault after the other in a mapping.
+void bench_cold(const std::string& path, std::size_t n_batches) {
+  const auto table = open_cold(path, true), pool = open_cold(path, false);
+  const TableHeader& header = table->header();
+  const auto drive = std::move(*make_page_reader(
+      path, table->file().descriptor(), {.queue_depth = kRowsPerBatch, .direct_io = true}));
+  std::printf("cold: %d-row batches, %s%s\n", kRowsPerBatch, table->reader_name().c_str(),
+              table->plan().direct_io ? ", O_DIRECT" : ", O_DIRECT refused here");
+
+  std::vector<std::uint8_t> images(kRowsPerBatch * static_cast<std::size_t>(header.row_bytes()));
+  const PageBuffer pages = make_page_buffer(kRowsPerBatch);
+  std::vector<std::int64_t> offsets;
+  const auto rows_of = [&](TableRows& from) {
+    return [&](std::span<const RowKey> batch) {
+      if (!from.read(batch, images.data(), {})) std::abort();
+    };
+  };
+  Reading readings[] = {{"drive: bare pages, same depth",
+                         [&](std::span<const RowKey>) {
+                           if (!drive->read(offsets, pages.get(), {})) std::abort();
+                         },
+                         {}},
+                        {"table rows", rows_of(*table), {}},
+                        {"table rows, pread pool", rows_of(*pool), {}}};
+  const std::vector<RowKey> keys = random_keys(header, n_batches * kRowsPerBatch, 10);
+  const std::int64_t counter = drive_bytes_read(path);
+  for (std::size_t i = 0; i < n_batches; ++i) {
+    for (std::size_t j = 0; j < std::size(readings); ++j) {
+      const std::size_t at = (i + j * n_batches / std::size(readings)) % n_batches;
+      const auto batch = std::span(keys).subspan(at * kRowsPerBatch, kRowsPerBatch);
+      page_offsets(header, batch, offsets);
+      readings[j].seconds.push_back(seconds_of([&] { readings[j].read(batch); }));
+    }
+  }
+  const std::int64_t counted = drive_bytes_read(path) - counter;
+  Reading faults = {"serial faults in a mapping", {}, {}};
+  faults.seconds =
+      fault_serially(path, header, std::span(keys).first(n_batches / kRounds * kRowsPerBatch));
+
+  for (const Reading& reading : readings) print_cold(reading, readings[0]);
+  print_cold(faults, readings[0]);
   std::printf("table rows are %.1f times as fast as serial faults\n",
-              mean_of(mapped_seconds) / mean_of(table_seconds));
-  const TableReadStats stats = (*table)->stats();
+              mean_of(faults.seconds) / mean_of(readings[1].seconds));
+  const TableReadStats stats = table->stats();
   std::printf(
       "table read %.1f MB in %lld pages, depth up to %lld; the drive's own counter rose by "
       "%.1f MB over its, the bare reader's and the pool's reads\n",
