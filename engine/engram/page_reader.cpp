@@ -1,10 +1,12 @@
 #include "engine/engram/page_reader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,13 +17,15 @@
 #include <unistd.h>
 
 #include "engine/engram/table_file.h"
-#include "kernels/cpu/thread_pool.h"
 
 namespace engramd::engine {
 namespace {
 
-constexpr int kPoolThreadsMax = 64;  // more only queue in the block layer
-constexpr std::uint64_t kSectorBytes = 512;
+// Of a pool: more only queue in the block layer, and beyond some eight per core switching between
+// them takes longer than the drive (measured with row_read_bench on two cores).
+constexpr int kPoolThreadsMax = 64;
+constexpr int kPoolThreadsPerCore = 8;
+constexpr std::int64_t kSectorBytes = 512;
 
 class Descriptor {
  public:
@@ -48,8 +52,21 @@ Error read_failure(const std::string& path, int code) {
   return file_failure(path, "cannot read");
 }
 
+// After a read of n_bytes that brought the page to `done`: past the page cache only the file's end
+// is not at a sector.
+bool is_at_end(std::int64_t n_bytes, std::int64_t done, bool direct) {
+  return n_bytes == 0 || (direct && done % kSectorBytes != 0);
+}
+
 Error stopped() {
   return cancelled("reading table pages was stopped");
+}
+
+std::size_t pool_threads(int queue_depth) {
+  const auto n_cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int n =
+      n_cores > 0 ? std::min(kPoolThreadsPerCore * n_cores, kPoolThreadsMax) : kPoolThreadsMax;
+  return static_cast<std::size_t>(std::min(queue_depth, n));
 }
 
 class UringReader final : public PageReader {
@@ -172,8 +189,7 @@ class UringReader final : public PageReader {
       io_uring_cqe_seen(&ring_, completion);
       if (n_bytes > 0) done += static_cast<std::uint64_t>(n_bytes);
       const bool unfinished = n_bytes == -EINTR || n_bytes == -EAGAIN || done < kTablePageBytes;
-      // Past the page cache only the file's end is not at a sector.
-      const bool at_end = n_bytes == 0 || (direct_ && done % kSectorBytes != 0);
+      const bool at_end = is_at_end(n_bytes, static_cast<std::int64_t>(done), direct_);
       if (!failed_ && n_bytes < 0 && n_bytes != -EINTR && n_bytes != -EAGAIN) {
         failed_ = read_failure(path_, -n_bytes);
       } else if (!failed_ && at_end) {
@@ -201,52 +217,128 @@ class UringReader final : public PageReader {
   std::optional<Error> failed_;
 };
 
+// Threads that block in pread and sleep between batches. They start when the first pages have to
+// come from the drive; the caller reads too, so a single page costs no hop to another thread.
 class PoolReader final : public PageReader {
  public:
   PoolReader(std::string path, Descriptor&& descriptor, bool direct, int queue_depth)
       : path_(std::move(path)),
         descriptor_(std::move(descriptor)),
         direct_(direct),
-        pool_(std::min(queue_depth, kPoolThreadsMax)) {}
+        threads_max_(pool_threads(queue_depth) - 1) {}
+  ~PoolReader() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  PoolReader(const PoolReader&) = delete;
+  PoolReader& operator=(const PoolReader&) = delete;
 
   const char* name() const override { return "pread"; }
   bool direct_io() const override { return direct_; }
 
   Result<void> read(std::span<const std::int64_t> offsets_bytes, std::uint8_t* pages,
                     std::stop_token stop) override {
-    // Warm pages cost a copy, not a hop to another thread.
-    std::vector<std::size_t> missing;
-    for (std::size_t i = 0; i < offsets_bytes.size(); ++i) {
-      const iovec part = {pages + i * kTablePageBytes, static_cast<std::size_t>(kTablePageBytes)};
-      const bool warm = !direct_ && ::preadv2(descriptor_.get(), &part, 1, offsets_bytes[i],
-                                              RWF_NOWAIT) == kTablePageBytes;
-      if (!warm) missing.push_back(i);
-    }
-    std::atomic<int> failure{0};  // errno of a failed page; kShort for a short one
-    if (missing.empty()) return {};
-    pool_.parallel(static_cast<std::int64_t>(missing.size()), [&](std::int64_t item) {
-      if (failure.load(std::memory_order_relaxed) != 0 || stop.stop_requested()) return;
-      const std::size_t i = missing[static_cast<std::size_t>(item)];
-      ssize_t n = 0;
-      do {
-        n = ::pread(descriptor_.get(), pages + i * kTablePageBytes, kTablePageBytes,
-                    offsets_bytes[i]);
-      } while (n < 0 && errno == EINTR);
-      if (n != kTablePageBytes) failure.store(n < 0 ? errno : kShort, std::memory_order_relaxed);
-    });
-    const int code = failure.load();
-    if (code == kShort) return short_read(path_);
-    if (code != 0) return read_failure(path_, code);
-    if (stop.stop_requested()) return stopped();
+    std::unique_lock lock(mutex_);  // every thread sleeps: nothing is left of the last batch
+    offsets_bytes_ = offsets_bytes;
+    pages_ = pages;
+    stop_ = std::move(stop);
+    failure_ = 0;
+    find_missing();
+    next_ = n_done_ = 0;
+    if (missing_.size() > 1) wake_for(missing_.size() - 1);
+    while (next_ < missing_.size()) read_next(lock);
+    done_.wait(lock, [this] { return n_done_ == missing_.size(); });
+    if (failure_ == kShort) return short_read(path_);
+    if (failure_ != 0) return read_failure(path_, failure_);
+    if (stop_.stop_requested()) return stopped();
     return {};
   }
 
  private:
   static constexpr int kShort = -1;
+
+  // Warm pages cost a copy, not a hop to another thread.
+  void find_missing() {
+    missing_.clear();
+    for (std::size_t i = 0; i < offsets_bytes_.size(); ++i) {
+      const iovec part = {pages_ + i * kTablePageBytes, static_cast<std::size_t>(kTablePageBytes)};
+      const bool warm = !direct_ && ::preadv2(descriptor_.get(), &part, 1, offsets_bytes_[i],
+                                              RWF_NOWAIT) == kTablePageBytes;
+      if (!warm) missing_.push_back(i);
+    }
+  }
+
+  void wake_for(std::size_t n_pages) {
+    try {
+      while (threads_.size() < std::min(n_pages, threads_max_)) {
+        threads_.emplace_back([this] { work(); });
+      }
+    } catch (const std::system_error&) {
+      // No more threads to be had: those that there are, and the caller, read the rest.
+    }
+    work_.notify_one();  // who claims a page wakes the next, so that waking is shared, too
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [this] { return is_ending_ || next_ < missing_.size(); });
+      if (is_ending_) return;
+      read_next(lock);
+    }
+  }
+
+  void read_next(std::unique_lock<std::mutex>& lock) {
+    const std::size_t index = missing_[next_++];
+    const bool is_more = next_ < missing_.size();
+    lock.unlock();
+    if (is_more) work_.notify_one();
+    const int failure = stop_.stop_requested() ? 0 : read_page(index);
+    lock.lock();
+    if (failure != 0) failure_ = failure;
+    ++n_done_;
+    if (failure_ != 0 || stop_.stop_requested()) {  // nobody claims the rest
+      n_done_ += missing_.size() - next_;
+      next_ = missing_.size();
+    }
+    if (n_done_ == missing_.size()) done_.notify_one();
+  }
+
+  // 0, an errno or kShort.
+  int read_page(std::size_t index) const {
+    std::uint8_t* page = pages_ + index * kTablePageBytes;
+    for (std::int64_t done = 0; done < kTablePageBytes;) {
+      const ssize_t n =
+          ::pread(descriptor_.get(), page + done, static_cast<std::size_t>(kTablePageBytes - done),
+                  offsets_bytes_[index] + done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno;
+      done += n;
+      if (is_at_end(n, done, direct_)) return kShort;
+    }
+    return 0;
+  }
+
   std::string path_;
   Descriptor descriptor_;
   bool direct_;
-  kernels::ThreadPool pool_;
+  std::size_t threads_max_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;  // guards what follows; what is read without it changes only between batches
+  std::condition_variable work_, done_;
+  bool is_ending_ = false;
+  std::span<const std::int64_t> offsets_bytes_;
+  std::uint8_t* pages_ = nullptr;
+  std::stop_token stop_;
+  std::vector<std::size_t> missing_;  // indices of the pages to be read
+  std::size_t next_ = 0;              // of missing_, to be claimed
+  std::size_t n_done_ = 0;
+  int failure_ = 0;
 };
 
 // O_DIRECT is refused by some file systems at open, by others (overlays) only at the first read.

@@ -170,11 +170,11 @@ Result<void> TableRows::load(const TableOpenOptions& options) {
     const std::int64_t available = options.available_memory_bytes;
     return map_file(options.prefetch && (available == 0 || plan_.total_bytes() <= available));
   }
+  if (plan_.mode == TableMode::kResident) return load_copy();
   PageReaderOptions reader_options = options.reader;
   reader_options.direct_io = plan_.direct_io;
   auto reader = make_page_reader(file_.path(), file_.descriptor(), reader_options);
   if (!reader) return reader.error();
-  if (plan_.mode == TableMode::kResident) return load_copy();
   reader_ = std::move(*reader);
   plan_.direct_io = reader_->direct_io();
   return {};

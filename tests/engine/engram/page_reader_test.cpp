@@ -223,5 +223,28 @@ TEST_F(Pages, AStopWaitsForWhatIsInFlightAndReadsNoMore) {
   expect_pages(pages, std::vector<std::int64_t>(2, 5 * kPage));
 }
 
+TEST_F(Pages, APoolReadsBatchAfterBatchAndObeysAStop) {
+  auto reader = open_file(50, {.queue_depth = 64, .use_io_uring = false});
+  ASSERT_STREQ(reader->name(), "pread");
+  auto direct = std::move(*make_page_reader(
+      path_, file_, {.queue_depth = 64, .direct_io = true, .use_io_uring = false}));
+  const PageBuffer pages = make_page_buffer(50);
+  for (std::size_t n = 0; n < 100; ++n) {
+    const auto offsets = every_third(n % 51, 50);
+    for (PageReader* each : {reader.get(), direct.get()}) {
+      std::memset(pages.get(), 0, 50 * kPage);
+      ASSERT_TRUE(each->read(offsets, pages.get(), {}).has_value());
+      expect_pages(pages, offsets);
+    }
+  }
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = direct->read(every_third(50, 50), pages.get(), stop.get_token());
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
+  ASSERT_TRUE(direct->read(every_third(50, 50), pages.get(), {}).has_value());
+  expect_pages(pages, every_third(50, 50));
+}
+
 }  // namespace
 }  // namespace engramd::engine
