@@ -1,9 +1,10 @@
 // RowSource: the base rows of one Engram layer by row index, wherever they lie: mapped checkpoint
 // tensors, engramd's own row file in memory or on disk. Base rows never change under a reader.
-// Threads: resident() from any thread; read() from one at a time.
+// Threads: resident() and resident_rows() from any thread; read() from one at a time.
 // Not here: edits (epoch, table_store), which rows a text addresses (addresser).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stop_token>
@@ -20,6 +21,10 @@ class RowSource {
   virtual std::int64_t n_rows() const = 0;
   // The row where it lies in memory; codes == nullptr when it has to be read.
   virtual RowBytes resident(std::int64_t row) const = 0;
+  // The same of many rows: places [rows.size()].
+  virtual void resident_rows(std::span<const std::int64_t> rows, RowBytes* places) const {
+    for (std::size_t i = 0; i < rows.size(); ++i) places[i] = resident(rows[i]);
+  }
   // Row images (codes, then scales) of `rows` (any order, duplicates allowed) into `images`
   // [rows.size(), row_bytes]. Errors: a damaged page (file, page, remedy), a file that became
   // shorter, a requested stop.

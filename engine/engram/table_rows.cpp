@@ -103,6 +103,9 @@ class TableRows::Source final : public RowSource {
     return table_->header().sections[static_cast<std::size_t>(layer_)].n_rows;
   }
   RowBytes resident(std::int64_t row) const override { return table_->resident(layer_, row); }
+  void resident_rows(std::span<const std::int64_t> rows, RowBytes* places) const override {
+    table_->resident_rows(layer_, rows, places);
+  }
   Result<void> read(std::span<const std::int64_t> rows, std::uint8_t* images,
                     std::stop_token stop) override {
     std::vector<RowKey> keys;
@@ -230,14 +233,18 @@ Result<void> TableRows::load_copy() {
 }
 
 bool TableRows::is_checked(std::int64_t page) const {
-  const auto word = static_cast<std::size_t>(page / 64);
-  const std::uint64_t bit = std::uint64_t{1} << (page % 64);
-  if ((checked_[word].load(std::memory_order_relaxed) & bit) != 0) return true;
+  const std::uint64_t word =
+      checked_[static_cast<std::size_t>(page / 64)].load(std::memory_order_relaxed);
+  return (word >> (page % 64) & 1) != 0 || check(page);
+}
+
+bool TableRows::check(std::int64_t page) const {
   if (crc32c(pages_ + page * kTablePageBytes, kTablePageBytes) !=
       checksums_[static_cast<std::size_t>(page)]) {
     return false;
   }
-  checked_[word].fetch_or(bit, std::memory_order_relaxed);  // two threads may both have checked
+  checked_[static_cast<std::size_t>(page / 64)].fetch_or(
+      std::uint64_t{1} << (page % 64), std::memory_order_relaxed);  // two threads may both check
   return true;
 }
 
@@ -270,11 +277,37 @@ TableReadStats::Order& TableRows::order_stats(const RowKey& key) {
 }
 
 RowBytes TableRows::resident(int layer, std::int64_t row) const {
-  if (pages_ == nullptr) return {};
-  const std::int64_t page = page_of({layer, row});
-  if (plan_.mode == TableMode::kMapped && !is_checked(page)) return {};
-  const std::uint8_t* codes = pages_ + page * kTablePageBytes + offset_in_page(row);
-  return {codes, scales_offset_ > 0 ? codes + scales_offset_ : nullptr};
+  RowBytes place;
+  resident_rows(layer, {&row, 1}, &place);
+  return place;
+}
+
+void TableRows::resident_rows(int layer, std::span<const std::int64_t> rows,
+                              RowBytes* places) const {
+  if (pages_ == nullptr) {
+    std::fill_n(places, rows.size(), RowBytes{});
+    return;
+  }
+  // Copies: for all the compiler knows, `places` may alias members.
+  const auto at = static_cast<std::size_t>(layer);
+  const std::int64_t n_rows = header().sections[at].n_rows;
+  const std::int64_t first_page = first_page_[at];
+  const std::uint8_t* const first = pages_ + first_page * kTablePageBytes;
+  const std::int64_t rows_per_page = rows_per_page_, row_bytes = row_bytes_;
+  const std::int64_t scales_offset = scales_offset_;
+  const bool is_mapped = plan_.mode == TableMode::kMapped;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::int64_t row = rows[i];
+    ENGRAMD_ASSERT(row >= 0 && row < n_rows);
+    const std::int64_t page = page_in_section(row);
+    if (is_mapped && !is_checked(first_page + page)) {
+      places[i] = {};
+      continue;
+    }
+    const std::uint8_t* codes =
+        first + page * kTablePageBytes + (row - page * rows_per_page) * row_bytes;
+    places[i] = {codes, scales_offset > 0 ? codes + scales_offset : nullptr};
+  }
 }
 
 const std::uint16_t* TableRows::owner(int layer) const {

@@ -99,6 +99,7 @@ class TableRows {
   Result<void> warm(std::span<const RowKey> rows, std::stop_token stop);
   // Where a row lies; codes == nullptr: not in memory, or its page is damaged (read() says which).
   RowBytes resident(int layer, std::int64_t row) const;
+  void resident_rows(int layer, std::span<const std::int64_t> rows, RowBytes* places) const;
   // [n_rows] or nullptr: the file has no tags, or its rows are not in memory either.
   const std::uint16_t* owner(int layer) const;
 
@@ -117,6 +118,7 @@ class TableRows {
   Result<void> load_copy();
   Result<void> map_file(bool prefetch);
   bool is_checked(std::int64_t page) const;  // mapped: checks it on first touch
+  bool check(std::int64_t page) const;
 
   std::int64_t page_in_section(std::int64_t row) const;
   std::int64_t page_of(const RowKey& key) const;

@@ -4,7 +4,10 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <span>
+#include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -111,6 +114,100 @@ TEST(HotRowsTest, RowsThatCameBackOutliveAScan) {
   for (std::int64_t key = 1000; key < 1000 + cache.capacity() - 10; ++key) cache.insert(key, image);
   cache.insert(5000, image);  // the hand passes the ten and takes a row that never came back
   for (std::int64_t key = 0; key < 10; ++key) EXPECT_NE(cache.find(key), nullptr) << key;
+}
+
+// Bytes that tell rows and layers apart.
+class CountedContent final : public TableContent {
+ public:
+  explicit CountedContent(std::int64_t row_bytes) : row_bytes_(row_bytes) {}
+  static std::uint8_t byte(int layer, std::int64_t row, std::int64_t at) {
+    return static_cast<std::uint8_t>((row * 37 + at * 11 + layer * 101) % 253);
+  }
+  Result<void> rows(int layer, std::int64_t first, std::int64_t count,
+                    std::uint8_t* images) override {
+    for (std::int64_t i = 0; i < count * row_bytes_; ++i) {
+      images[i] = byte(layer, first + i / row_bytes_, i % row_bytes_);
+    }
+    return {};
+  }
+  Result<void> owner_tags(int, std::int64_t, std::span<std::uint16_t>) override { return {}; }
+  std::string identity() const override { return "counted"; }
+
+ private:
+  std::int64_t row_bytes_;
+};
+
+// Two layers of 6,000 rows of 256 fp8 and 8 scales, 15 to a page.
+struct CountedTable {
+  CountedTable()
+      : path(std::filesystem::temp_directory_path() /
+             ("engramd_counted_rows_" + std::to_string(::getpid()))) {
+    EngramLayoutConfig config;
+    config.layer_ids = {1, 3};
+    config.max_ngram_size = 4;
+    config.n_heads = 2;
+    config.head_dim = 256;
+    config.hashed_vocab_size = 1000;
+    header = *make_table_header(*make_bucket_layout(config, 1000), {RowCodec::kF8E4M3E8M0, 256, 1},
+                                false, std::string(64, '0'), 1);
+    CountedContent content(header.row_bytes());
+    EXPECT_TRUE(write_table(path, header, content).has_value());
+  }
+  ~CountedTable() { std::filesystem::remove(path); }
+  bool is_image(const std::uint8_t* image, int layer, std::int64_t row) const {
+    for (std::int64_t i = 0; i < header.row_bytes(); ++i) {
+      if (image[i] != CountedContent::byte(layer, row, i)) return false;
+    }
+    return true;
+  }
+  void damage_page_of(int layer, std::int64_t row) const {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const std::uint8_t wrong = 254;
+    const auto at = header.sections[static_cast<std::size_t>(layer)].data_offset_bytes +
+                    row / header.rows_per_page * kTablePageBytes;
+    EXPECT_EQ(::pwrite(file, &wrong, 1, at), 1);
+    ::close(file);
+  }
+
+  std::string path;
+  TableHeader header;
+};
+
+TEST(TableRowsTest, ManyRowsAtOnceLieWhereTheirImagesAre) {
+  const CountedTable counted;
+  for (const bool map : {true, false}) {
+    TableOpenOptions options;
+    options.map = map;
+    const auto table = TableRows::open(counted.path, options);
+    ASSERT_TRUE(table.has_value()) << table.error().message;
+    for (const int layer : {0, 1}) {
+      RowSource& source = (*table)->source(layer);
+      std::vector<std::int64_t> rows;
+      for (std::int64_t row = source.n_rows() - 1; row >= 0; row -= 7) rows.push_back(row);
+      std::vector<RowBytes> places(rows.size());
+      source.resident_rows(rows, places.data());
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        ASSERT_TRUE(counted.is_image(places[i].codes, layer, rows[i])) << rows[i];
+        ASSERT_EQ(places[i].scales, places[i].codes + 256);
+        ASSERT_EQ(places[i].codes, source.resident(rows[i]).codes);
+      }
+    }
+  }
+}
+
+TEST(TableRowsTest, OnlyTheRowsOfADamagedPageHaveNoPlace) {
+  const CountedTable counted;
+  counted.damage_page_of(1, 3000);
+  const auto table = TableRows::open(counted.path, {});
+  ASSERT_TRUE(table.has_value());
+  ASSERT_EQ((*table)->plan().mode, TableMode::kMapped);
+  const std::int64_t rows[] = {2999, 3000, 3014, 3015};
+  RowBytes places[4];
+  (*table)->source(1).resident_rows(rows, places);
+  EXPECT_NE(places[0].codes, nullptr);
+  EXPECT_EQ(places[1].codes, nullptr);
+  EXPECT_EQ(places[2].codes, nullptr);
+  EXPECT_NE(places[3].codes, nullptr);
 }
 
 TEST(TableRowsTest, CountsByLevelAndOrderAndStopsOnRequest) {
