@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace engramd::engine {
 
@@ -16,14 +17,21 @@ struct RowEdit {
   std::int64_t transaction = 0;         // the one that wrote it
 };
 
+struct NgramColumn {      // one N-gram in one column
+  int column = 0;         // order-major, then head, as in EngramLayout
+  std::uint64_t mix = 0;  // NgramKey::mix of the column's order
+};
+
 class Epoch {
  public:
   virtual ~Epoch() = default;
   virtual std::uint64_t number() const = 0;     // grows with every commit; 0: no edits
   virtual bool has_edits(int layer) const = 0;  // layer: index into EngramLayout::layers
   virtual RowEdit row(int layer, std::int64_t row) const = 0;
-  // column: order-major, then head, as in EngramLayout; mix: NgramKey::mix of the column's order.
-  virtual RowEdit ngram(int layer, int column, std::uint64_t mix) const = 0;
+  virtual RowEdit ngram(int layer, const NgramColumn& ngram) const = 0;
+  // Many at once, so that their memory reads overlap; into edits [rows.size()], [ngrams.size()].
+  virtual void rows(int layer, std::span<const std::int64_t> rows, RowEdit* edits) const = 0;
+  virtual void ngrams(int layer, std::span<const NgramColumn> ngrams, RowEdit* edits) const = 0;
 };
 
 using EpochPointer = std::shared_ptr<const Epoch>;

@@ -62,15 +62,64 @@ void Overlay::Shard::rebuild_slots(std::size_t n_slots) {
   }
 }
 
-RowEdit Overlay::Table::find(const Key& key) const {
-  if (n_edits == 0) return {};
-  const std::uint64_t hash = hash_of(key);
+void Overlay::Shard::prefetch_entry(std::uint64_t hash) const {
+  const std::uint32_t slot = *first_slot(hash);
+  if (slot == 0 || (slot & ~kIndexMask) != fingerprint_of(hash)) return;
+  __builtin_prefetch(&entries[(slot & kIndexMask) - 1]);
+}
+
+const std::shared_ptr<Overlay::Shard>* Overlay::Table::place(std::uint64_t hash) const {
   const Node* node = nodes[node_of(hash, kFanOutBits)].get();
-  const Shard* shard = node ? node->shards[shard_of(hash, kFanOutBits)].get() : nullptr;
-  const std::int64_t index = shard ? shard->find(hash, key) : -1;
+  return node != nullptr ? &node->shards[shard_of(hash, kFanOutBits)] : nullptr;
+}
+
+RowEdit Overlay::Table::found(const Shard* shard, std::uint64_t hash, const Key& key) const {
+  const std::int64_t index = shard != nullptr ? shard->find(hash, key) : -1;
   if (index < 0) return {};
   return {shard->images.data() + index * image_bytes,
           shard->entries[static_cast<std::size_t>(index)].transaction};
+}
+
+RowEdit Overlay::Table::find(const Key& key) const {
+  if (n_edits == 0) return {};
+  const std::uint64_t hash = hash_of(key);
+  const auto* shard = place(hash);
+  return found(shard != nullptr ? shard->get() : nullptr, hash, key);
+}
+
+// A look-up is a chain of reads that miss the cache: pointer, shard, slot, entry. Going down the
+// chains of a group step by step, every read of a step waits together with the others.
+template <class T, class ToKey>
+void Overlay::Table::find_many(std::span<const T> keys, const ToKey& to_key, RowEdit* edits) const {
+  if (n_edits == 0) {
+    std::fill_n(edits, keys.size(), RowEdit{});
+    return;
+  }
+  constexpr std::size_t kGroup = 32;
+  std::uint64_t hashes[kGroup];
+  const std::shared_ptr<Shard>* places[kGroup];
+  const Shard* shards[kGroup];
+  for (std::size_t begin = 0; begin < keys.size(); begin += kGroup) {
+    const std::size_t n = std::min(kGroup, keys.size() - begin);
+    for (std::size_t i = 0; i < n; ++i) {
+      hashes[i] = hash_of(to_key(keys[begin + i]));
+      places[i] = place(hashes[i]);
+      __builtin_prefetch(places[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      shards[i] = places[i] != nullptr ? places[i]->get() : nullptr;
+      __builtin_prefetch(shards[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (shards[i] != nullptr) __builtin_prefetch(shards[i]->first_slot(hashes[i]));
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (shards[i] != nullptr) shards[i]->prefetch_entry(hashes[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      edits[begin + i] = found(shards[i], hashes[i], to_key(keys[begin + i]));
+    }
+  }
 }
 
 Overlay::Overlay(std::span<const std::int64_t> image_bytes) : tables_(image_bytes.size() * 2) {
@@ -89,9 +138,27 @@ RowEdit Overlay::row(int layer, std::int64_t row) const {
   return tables_[table_index(layer, EditScope::kRow)].find({row, -1});
 }
 
-RowEdit Overlay::ngram(int layer, int column, std::uint64_t mix) const {
+RowEdit Overlay::ngram(int layer, const NgramColumn& ngram) const {
   return tables_[table_index(layer, EditScope::kNgram)].find(
-      {static_cast<std::int64_t>(mix), column});
+      {static_cast<std::int64_t>(ngram.mix), ngram.column});
+}
+
+void Overlay::rows(int layer, std::span<const std::int64_t> rows, RowEdit* edits) const {
+  tables_[table_index(layer, EditScope::kRow)].find_many(
+      rows,
+      [](std::int64_t row) {
+        return Key{row, -1};
+      },
+      edits);
+}
+
+void Overlay::ngrams(int layer, std::span<const NgramColumn> ngrams, RowEdit* edits) const {
+  tables_[table_index(layer, EditScope::kNgram)].find_many(
+      ngrams,
+      [](const NgramColumn& ngram) {
+        return Key{static_cast<std::int64_t>(ngram.mix), ngram.column};
+      },
+      edits);
 }
 
 RowEdit Overlay::find(const EditTarget& target) const {

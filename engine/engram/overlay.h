@@ -30,7 +30,9 @@ class Overlay final : public Epoch {
   std::uint64_t number() const override { return number_; }
   bool has_edits(int layer) const override;
   RowEdit row(int layer, std::int64_t row) const override;
-  RowEdit ngram(int layer, int column, std::uint64_t mix) const override;
+  RowEdit ngram(int layer, const NgramColumn& ngram) const override;
+  void rows(int layer, std::span<const std::int64_t> rows, RowEdit* edits) const override;
+  void ngrams(int layer, std::span<const NgramColumn> ngrams, RowEdit* edits) const override;
 
   RowEdit find(const EditTarget& target) const;  // of exactly this target, either scope
   std::int64_t n_edits() const;
@@ -57,6 +59,11 @@ class Overlay final : public Epoch {
     std::vector<std::uint8_t> images;  // [entries.size(), image_bytes]
 
     std::int64_t find(std::uint64_t hash, const Key& key) const;  // index, or -1
+    // The slot where find() would look first, and the entry that it names: to be read soon.
+    const std::uint32_t* first_slot(std::uint64_t hash) const {
+      return &slots[hash & (slots.size() - 1)];
+    }
+    void prefetch_entry(std::uint64_t hash) const;
     void insert_slot(std::uint64_t hash, std::size_t index);
     void rebuild_slots(std::size_t n_slots);
   };
@@ -71,7 +78,12 @@ class Overlay final : public Epoch {
     std::int64_t n_edits = 0;
     std::array<std::shared_ptr<Node>, kFanOut> nodes;
 
+    const std::shared_ptr<Shard>* place(std::uint64_t hash) const;  // nullptr: no node
     RowEdit find(const Key& key) const;
+    // keys: [n] of any type that to_key turns into a Key.
+    template <class T, class ToKey>
+    void find_many(std::span<const T> keys, const ToKey& to_key, RowEdit* edits) const;
+    RowEdit found(const Shard* shard, std::uint64_t hash, const Key& key) const;
   };
 
   Overlay(const Overlay& before, std::uint64_t number);

@@ -10,7 +10,7 @@ namespace engramd::engine {
 EffectiveEdit edit_in_effect(const Epoch& edits, int layer, int column, std::int64_t row,
                              const NgramKey& key) {
   if (!key.bypassed) {
-    const RowEdit exact = edits.ngram(layer, column, key.mix);
+    const RowEdit exact = edits.ngram(layer, {column, key.mix});
     if (exact.image != nullptr) return {exact, EditScope::kNgram};
   }
   return {edits.row(layer, row), EditScope::kRow};
@@ -59,27 +59,20 @@ void Prefetcher::begin(TableView view, std::span<const std::vector<std::int64_t>
 void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
                       std::span<const NgramKey> keys) {
   const RowSource& base = *view_.base->layers[static_cast<std::size_t>(layer)];
-  const Epoch* edits = view_.edits->has_edits(layer) ? view_.edits.get() : nullptr;
+  const bool edited = view_.edits->has_edits(layer);
+  if (edited) find_edits(layer, rows, keys);
   const std::int64_t codes_bytes = base.format().codes_bytes();
   const auto n_columns = static_cast<std::size_t>(layout_->n_columns());
-  const auto n_orders = static_cast<std::size_t>(layout_->n_orders());
   const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
   std::vector<RowBytes>& places = places_[static_cast<std::size_t>(layer)];
   places.resize(rows.size());
   const std::lock_guard lock(mutex_);  // for the counts: nobody but stats() competes
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t column = i % n_columns;
-    const std::size_t order = column / n_heads;
-    RowReadStats::PerOrder& counts = stats_.orders[order];
-    if (edits != nullptr) {
-      const NgramKey& key = keys[i / n_columns * n_orders + order];
-      const EffectiveEdit found =
-          edit_in_effect(*edits, layer, static_cast<int>(column), rows[i], key);
-      if (found.edit.image != nullptr) {
-        places[i] = {found.edit.image, found.edit.image + codes_bytes};
-        ++counts.edited;
-        continue;
-      }
+    RowReadStats::PerOrder& counts = stats_.orders[i % n_columns / n_heads];
+    if (edited && edits_[i].image != nullptr) {
+      places[i] = {edits_[i].image, edits_[i].image + codes_bytes};
+      ++counts.edited;
+      continue;
     }
     places[i] = base.resident(rows[i]);
     if (places[i].codes != nullptr) {
@@ -87,6 +80,28 @@ void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
     } else {
       cold_.push_back({{layer, rows[i]}, i});
     }
+  }
+}
+
+// edit_in_effect of every row, in batches.
+void Prefetcher::find_edits(int layer, std::span<const std::int64_t> rows,
+                            std::span<const NgramKey> keys) {
+  const auto n_columns = static_cast<std::size_t>(layout_->n_columns());
+  const auto n_orders = static_cast<std::size_t>(layout_->n_orders());
+  const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
+  edits_.resize(rows.size());
+  exact_edits_.resize(rows.size());
+  ngrams_.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::size_t column = i % n_columns;
+    const NgramKey& key = keys[i / n_columns * n_orders + column / n_heads];
+    ngrams_.push_back({static_cast<int>(column), key.mix});
+  }
+  view_.edits->rows(layer, rows, edits_.data());
+  view_.edits->ngrams(layer, ngrams_, exact_edits_.data());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const NgramKey& key = keys[i / n_columns * n_orders + i % n_columns / n_heads];
+    if (exact_edits_[i].image != nullptr && !key.bypassed) edits_[i] = exact_edits_[i];
   }
 }
 

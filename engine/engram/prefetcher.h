@@ -71,6 +71,7 @@ class Prefetcher {
 
  private:
   void find(int layer, std::span<const std::int64_t> rows, std::span<const NgramKey> keys);
+  void find_edits(int layer, std::span<const std::int64_t> rows, std::span<const NgramKey> keys);
   void read_cold(std::stop_token stop);
   Result<void> read(std::stop_token stop);
   void settle();
@@ -82,6 +83,8 @@ class Prefetcher {
   // The pass. While is_reading_, the reading thread owns images_ and reads missing_.
   TableView view_;
   std::vector<std::vector<RowBytes>> places_;  // per layer [n_tokens, n_columns]
+  std::vector<RowEdit> edits_, exact_edits_;   // of one layer [n_tokens, n_columns]
+  std::vector<NgramColumn> ngrams_;
   struct Cold {
     RowKey key;
     std::size_t place = 0;  // index into places_[key.layer]

@@ -66,6 +66,41 @@ TEST(Overlay, EveryEpochStaysAsItWas) {
   }
 }
 
+TEST(Overlay, ManyLookUpsAtOnceEqualSingleOnes) {
+  std::mt19937_64 random(3);
+  const Overlay empty(std::vector<std::int64_t>{5});
+  OverlayBuilder builder(empty, 1);
+  State state;
+  for (int i = 0; i < 20000; ++i) {
+    const bool is_row = i % 2 == 0;
+    set(builder, state,
+        {0, is_row ? EditScope::kRow : EditScope::kNgram, is_row ? -1 : i % 3,
+         static_cast<std::int64_t>(random() % 60000)},
+        static_cast<std::uint8_t>(i), 1);
+  }
+  const auto overlay = std::move(builder).finish();
+  std::vector<std::int64_t> rows;
+  std::vector<NgramColumn> ngrams;
+  for (int i = 0; i < 5003; ++i) {  // no multiple of a group
+    rows.push_back(static_cast<std::int64_t>(random() % 60000));
+    ngrams.push_back({i % 4, random() % 60000});
+  }
+  for (const Overlay* epoch : {&empty, overlay.get()}) {
+    std::vector<RowEdit> edits(rows.size(), {nullptr, -1});
+    std::vector<RowEdit> exact = edits;
+    epoch->rows(0, rows, edits.data());
+    epoch->ngrams(0, ngrams, exact.data());
+    std::int64_t found = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(edits[i].image, epoch->row(0, rows[i]).image);
+      EXPECT_EQ(edits[i].transaction, epoch->row(0, rows[i]).transaction);
+      EXPECT_EQ(exact[i].image, epoch->ngram(0, ngrams[i]).image);
+      found += edits[i].image != nullptr ? 1 : 0;
+    }
+    EXPECT_EQ(found > 0, epoch != &empty);
+  }
+}
+
 TEST(Overlay, ScopesColumnsAndLayersAreApart) {
   const Overlay empty(std::vector<std::int64_t>{5, 5});
   EXPECT_FALSE(empty.has_edits(0));
@@ -75,9 +110,9 @@ TEST(Overlay, ScopesColumnsAndLayersAreApart) {
   const auto overlay = std::move(builder).finish();
   EXPECT_TRUE(overlay->has_edits(0));
   EXPECT_FALSE(overlay->has_edits(1));
-  EXPECT_NE(overlay->ngram(0, 1, static_cast<std::uint64_t>(-5)).image, nullptr);
-  EXPECT_EQ(overlay->ngram(0, 0, static_cast<std::uint64_t>(-5)).image, nullptr);
-  EXPECT_EQ(overlay->ngram(1, 1, static_cast<std::uint64_t>(-5)).image, nullptr);
+  EXPECT_NE(overlay->ngram(0, {1, static_cast<std::uint64_t>(-5)}).image, nullptr);
+  EXPECT_EQ(overlay->ngram(0, {0, static_cast<std::uint64_t>(-5)}).image, nullptr);
+  EXPECT_EQ(overlay->ngram(1, {1, static_cast<std::uint64_t>(-5)}).image, nullptr);
   EXPECT_EQ(overlay->row(0, -5).image, nullptr);
 }
 

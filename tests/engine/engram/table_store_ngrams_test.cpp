@@ -66,7 +66,7 @@ TEST(TableStoreNgrams, AnEditOfOneChangesNoOther) {
   // What the forward pass would read: the N-gram's image, else the row's, else the base row.
   const auto effective = [&](const Epoch& epoch, int column, std::uint64_t mix) {
     const std::int64_t row = row_of(model.layout.layers[1], column, mix);
-    if (const RowEdit edit = epoch.ngram(1, column, mix); edit.image) return edit.image;
+    if (const RowEdit edit = epoch.ngram(1, {column, mix}); edit.image) return edit.image;
     if (const RowEdit edit = epoch.row(1, row); edit.image) return edit.image;
     return model.rows[1].resident(row).codes;
   };

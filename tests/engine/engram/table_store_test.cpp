@@ -112,7 +112,7 @@ TEST_F(TableStoreTest, NgramImageWinsOverItsRowAndFallsBackToIt) {
   EXPECT_THAT(get(ngram).values, Each(2.0F)) << "the row changed since";
   const auto undone = store->changes(4, 10).value();
   EXPECT_THAT(undone[0].after.values, Each(2.0F)) << "reported is what is in effect";
-  EXPECT_EQ(store->current()->ngram(0, 2, mix).image, nullptr);
+  EXPECT_EQ(store->current()->ngram(0, {2, mix}).image, nullptr);
 }
 
 TEST_F(TableStoreTest, CompareAndSwapNeedsTheImageInEffect) {

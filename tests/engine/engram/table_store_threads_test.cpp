@@ -20,7 +20,8 @@ void check_epoch(const Epoch& epoch, const SmallTables& tables) {
   for (int parity = 0; parity < 2; ++parity) {
     const std::int64_t writer = epoch.row(0, parity).transaction;
     for (int row = parity; row < kRows; row += 2) {
-      for (const RowEdit edit : {epoch.row(0, row), epoch.ngram(1, 2, 1000U + row)}) {
+      for (const RowEdit edit :
+           {epoch.row(0, row), epoch.ngram(1, {2, 1000U + static_cast<std::uint64_t>(row)})}) {
         ASSERT_EQ(edit.transaction, writer);
         if (writer == 0) continue;
         decode_row(format.codec, edit.image, values);
