@@ -38,15 +38,15 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(const void* data, s
   return ~tail;
 }
 
-__attribute__((target("sse4.2"))) void crc32c_three(const std::uint8_t* pages,
+__attribute__((target("sse4.2"))) void crc32c_three(const std::uint8_t* const* pages,
                                                     std::size_t page_bytes,
                                                     std::uint32_t* checksums) {
   std::uint64_t a = ~0U, b = ~0U, c = ~0U;
   for (std::size_t i = 0; i < page_bytes; i += 8) {
     std::uint64_t words[3];
-    std::memcpy(&words[0], pages + i, 8);
-    std::memcpy(&words[1], pages + page_bytes + i, 8);
-    std::memcpy(&words[2], pages + 2 * page_bytes + i, 8);
+    std::memcpy(&words[0], pages[0] + i, 8);
+    std::memcpy(&words[1], pages[1] + i, 8);
+    std::memcpy(&words[2], pages[2] + i, 8);
     a = _mm_crc32_u64(a, words[0]);
     b = _mm_crc32_u64(b, words[1]);
     c = _mm_crc32_u64(c, words[2]);
@@ -59,16 +59,15 @@ __attribute__((target("sse4.2"))) void crc32c_three(const std::uint8_t* pages,
 
 }  // namespace
 
-void crc32c_pages(const std::uint8_t* pages, std::size_t n_pages, std::size_t page_bytes,
+void crc32c_pages(std::span<const std::uint8_t* const> pages, std::size_t page_bytes,
                   std::uint32_t* checksums) {
   std::size_t i = 0;
 #if defined(__x86_64__)
   if (crc32c_uses_sse42()) {
-    for (; i + 3 <= n_pages; i += 3)
-      crc32c_three(pages + i * page_bytes, page_bytes, checksums + i);
+    for (; i + 3 <= pages.size(); i += 3) crc32c_three(&pages[i], page_bytes, checksums + i);
   }
 #endif
-  for (; i < n_pages; ++i) checksums[i] = crc32c(pages + i * page_bytes, page_bytes);
+  for (; i < pages.size(); ++i) checksums[i] = crc32c(pages[i], page_bytes);
 }
 
 std::uint32_t crc32c_portable(const void* data, std::size_t n_bytes, std::uint32_t crc) {

@@ -83,9 +83,10 @@ class UringReader final : public PageReader {
 
   const char* name() const override { return "io_uring"; }
   bool direct_io() const override { return direct_; }
+  int depth() const override { return static_cast<int>(queue_depth_); }
 
   Result<void> read(std::span<const std::int64_t> offsets_bytes, std::uint8_t* pages,
-                    std::stop_token stop) override {
+                    const PagesArrived& arrived, std::stop_token stop) override {
     if (!ring_open_ && !open_ring()) {
       return environment_error(path_ + ": io_uring failed and cannot be set up again; reopen it");
     }
@@ -100,13 +101,14 @@ class UringReader final : public PageReader {
         ++in_flight_;
       }
       if (in_flight_ == 0) break;
-      // Half of the depth at once: fewer system calls than one per page, and the drive never idles.
-      const bool last = failed_ || next == offsets_bytes.size();
-      if (const int code = submit_and_wait(last ? in_flight_ : (in_flight_ + 1) / 2); code != 0) {
+      // For half of what is in flight: fewer system calls than one per page, the drive never idles,
+      // and what has come is worked on while the rest comes.
+      if (const int code = submit_and_wait((in_flight_ + 1) / 2); code != 0) {
         drain();
         return read_failure(path_, code);
       }
       reap();
+      if (arrived && !failed_ && !arrived_.empty()) arrived(arrived_);
     }
     if (failed_) return *failed_;
     return {};
@@ -181,6 +183,7 @@ class UringReader final : public PageReader {
   }
 
   void reap() {
+    arrived_.clear();
     io_uring_cqe* completion = nullptr;
     while (io_uring_peek_cqe(&ring_, &completion) == 0) {
       const std::uint64_t index = completion->user_data / kTablePageBytes;
@@ -199,6 +202,7 @@ class UringReader final : public PageReader {
         start(index, done);
       } else {
         --in_flight_;
+        arrived_.push_back(index);
       }
     }
   }
@@ -215,6 +219,7 @@ class UringReader final : public PageReader {
   std::uint8_t* pages_ = nullptr;
   unsigned in_flight_ = 0;  // taken by the kernel or about to be
   std::optional<Error> failed_;
+  std::vector<std::size_t> arrived_;  // since the last wait; after a failure also what has not
 };
 
 // Threads that block in pread and sleep between batches. They start when the first pages have to
@@ -239,19 +244,29 @@ class PoolReader final : public PageReader {
 
   const char* name() const override { return "pread"; }
   bool direct_io() const override { return direct_; }
+  int depth() const override { return static_cast<int>(threads_max_) + 1; }
 
   Result<void> read(std::span<const std::int64_t> offsets_bytes, std::uint8_t* pages,
-                    std::stop_token stop) override {
+                    const PagesArrived& arrived, std::stop_token stop) override {
     std::unique_lock lock(mutex_);  // every thread sleeps: nothing is left of the last batch
     offsets_bytes_ = offsets_bytes;
     pages_ = pages;
     stop_ = std::move(stop);
     failure_ = 0;
     find_missing();
-    next_ = n_done_ = 0;
+    next_ = n_done_ = wanted_ = 0;
     if (missing_.size() > 1) wake_for(missing_.size() - 1);
-    while (next_ < missing_.size()) read_next(lock);
-    done_.wait(lock, [this] { return n_done_ == missing_.size(); });
+    hand_over(lock, arrived);  // warm pages
+    while (n_done_ < missing_.size()) {
+      if (next_ < missing_.size()) {
+        read_next(lock);
+      } else {
+        wanted_ = n_done_ + (missing_.size() - n_done_ + 1) / 2;
+        done_.wait(lock, [this] { return n_done_ >= wanted_; });
+      }
+      hand_over(lock, arrived);
+    }
+    hand_over(lock, arrived);  // those that came during the last handing over
     if (failure_ == kShort) return short_read(path_);
     if (failure_ != 0) return read_failure(path_, failure_);
     if (stop_.stop_requested()) return stopped();
@@ -264,11 +279,12 @@ class PoolReader final : public PageReader {
   // Warm pages cost a copy, not a hop to another thread.
   void find_missing() {
     missing_.clear();
+    arrived_.clear();
     for (std::size_t i = 0; i < offsets_bytes_.size(); ++i) {
       const iovec part = {pages_ + i * kTablePageBytes, static_cast<std::size_t>(kTablePageBytes)};
       const bool warm = !direct_ && ::preadv2(descriptor_.get(), &part, 1, offsets_bytes_[i],
                                               RWF_NOWAIT) == kTablePageBytes;
-      if (!warm) missing_.push_back(i);
+      (warm ? arrived_ : missing_).push_back(i);
     }
   }
 
@@ -300,12 +316,23 @@ class PoolReader final : public PageReader {
     const int failure = stop_.stop_requested() ? 0 : read_page(index);
     lock.lock();
     if (failure != 0) failure_ = failure;
+    arrived_.push_back(index);
     ++n_done_;
     if (failure_ != 0 || stop_.stop_requested()) {  // nobody claims the rest
       n_done_ += missing_.size() - next_;
       next_ = missing_.size();
     }
-    if (n_done_ == missing_.size()) done_.notify_one();
+    if (n_done_ >= wanted_) done_.notify_one();
+  }
+
+  // The lock is released meanwhile: others go on reading.
+  void hand_over(std::unique_lock<std::mutex>& lock, const PagesArrived& arrived) {
+    if (!arrived || arrived_.empty() || failure_ != 0 || stop_.stop_requested()) return;
+    std::swap(arrived_, handed_over_);
+    arrived_.clear();
+    lock.unlock();
+    arrived(handed_over_);
+    lock.lock();
   }
 
   // 0, an errno or kShort.
@@ -338,6 +365,9 @@ class PoolReader final : public PageReader {
   std::vector<std::size_t> missing_;  // indices of the pages to be read
   std::size_t next_ = 0;              // of missing_, to be claimed
   std::size_t n_done_ = 0;
+  std::size_t wanted_ = 0;                // of n_done_, for the caller to be woken
+  std::vector<std::size_t> arrived_;      // not handed over yet
+  std::vector<std::size_t> handed_over_;  // the caller's own
   int failure_ = 0;
 };
 

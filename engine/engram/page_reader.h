@@ -4,7 +4,9 @@
 // Not here: what is in a page, its checksum, caching (table_rows).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -20,15 +22,20 @@ struct PageReaderOptions {
   bool use_io_uring = true;
 };
 
+// What to do with pages that have come, on the caller's thread while others are on their way.
+using PagesArrived = std::function<void(std::span<const std::size_t> indices)>;
+
 class PageReader {
  public:
   virtual ~PageReader() = default;
   virtual const char* name() const = 0;  // "io_uring", "pread"
   virtual bool direct_io() const = 0;    // as it turned out
-  // Page at offsets_bytes[i] into pages + i * 4096; `pages` is aligned to 4096. A stop is obeyed
-  // between pages; nothing is in flight afterwards.
+  virtual int depth() const = 0;         // most pages in flight
+  // Page at offsets_bytes[i] into pages + i * 4096; `pages` is aligned to 4096. `arrived` (or none)
+  // gets every index i once, in any order. A stop is obeyed between pages; nothing is in flight
+  // afterwards.
   virtual Result<void> read(std::span<const std::int64_t> offsets_bytes, std::uint8_t* pages,
-                            std::stop_token stop) = 0;
+                            const PagesArrived& arrived, std::stop_token stop) = 0;
 };
 
 // `descriptor`: of an open regular file; it is opened a second time, so the caller may close it.

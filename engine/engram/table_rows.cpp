@@ -332,15 +332,15 @@ void TableRows::read_hot(std::span<const RowKey> rows, std::uint8_t* images,
 Result<void> TableRows::warm(std::span<const RowKey> rows, std::stop_token stop) {
   const std::lock_guard lock(mutex_);
   std::vector<RowKey> cold;
-  std::vector<Miss> misses;
+  misses_.clear();
   for (const RowKey& row : rows) {
-    if (static_cast<std::int64_t>(misses.size()) == cache_.capacity()) break;
+    if (static_cast<std::int64_t>(misses_.size()) == cache_.capacity()) break;
     if (cache_.find(flat_row(row)) != nullptr) continue;
-    misses.push_back({page_of(row), flat_row(row), cold.size()});
+    misses_.push_back({page_of(row), flat_row(row), cold.size()});
     cold.push_back(row);
   }
   std::vector<std::uint8_t> images(cold.size() * static_cast<std::size_t>(header().row_bytes()));
-  return read_misses(cold, misses, images.data(), stop);
+  return read_misses(cold, images.data(), std::move(stop));
 }
 
 Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,
@@ -349,7 +349,7 @@ Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,
   const std::lock_guard lock(mutex_);
   ++stats_.n_batches;
   stats_.n_rows += static_cast<std::int64_t>(rows.size());
-  std::vector<Miss> misses;
+  misses_.clear();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::int64_t page = page_of(rows[i]);
     if (pages_ != nullptr) {
@@ -364,57 +364,80 @@ Result<void> TableRows::read(std::span<const RowKey> rows, std::uint8_t* images,
       std::memcpy(images + i * row_bytes, image, row_bytes);
       ++order_stats(rows[i]).cache_hits;
     } else {
-      misses.push_back({page, flat, i});
+      misses_.push_back({page, flat, i});
       ++order_stats(rows[i]).file_reads;
     }
   }
-  if (misses.empty()) return {};
-  return read_misses(rows, misses, images, stop);
+  if (misses_.empty()) return {};
+  return read_misses(rows, images, std::move(stop));
 }
 
-Result<void> TableRows::read_misses(std::span<const RowKey> rows, std::vector<Miss>& misses,
-                                    std::uint8_t* images, std::stop_token stop) {
-  std::sort(misses.begin(), misses.end(),
+Result<void> TableRows::read_misses(std::span<const RowKey> rows, std::uint8_t* images,
+                                    std::stop_token stop) {
+  std::sort(misses_.begin(), misses_.end(),
             [](const Miss& a, const Miss& b) { return a.row < b.row; });  // pages ascend with rows
-  const auto row_bytes = static_cast<std::size_t>(header().row_bytes());
-  const auto chunk = static_cast<std::size_t>(plan_.buffer_bytes / kTablePageBytes);
-  std::vector<std::int64_t> offsets;  // of the chunk's distinct pages
-  for (std::size_t begin = 0; begin < misses.size();) {
-    offsets.clear();
-    std::size_t end = begin;
-    for (; end < misses.size(); ++end) {
-      const std::int64_t offset = header().header_bytes + misses[end].page * kTablePageBytes;
-      if (!offsets.empty() && offsets.back() == offset) continue;
-      if (offsets.size() == chunk) break;
-      offsets.push_back(offset);
-    }
+  const PagesArrived arrived = [&](std::span<const std::size_t> indices) {
+    take_pages(indices, rows, images);
+  };
+  damaged_page_ = -1;
+  for (std::size_t begin = 0; begin < misses_.size();) {
+    begin = gather_pages(begin);
     const auto start = std::chrono::steady_clock::now();
-    if (const auto read = reader_->read(offsets, buffer_.get(), stop); !read) return read.error();
+    const auto read = reader_->read(offsets_, buffer_.get(), arrived, stop);
+    if (!read) return read.error();
     stats_.read_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
-    const auto n_pages = static_cast<std::int64_t>(offsets.size());
+    const auto n_pages = static_cast<std::int64_t>(offsets_.size());
     stats_.pages_read += n_pages;
     stats_.bytes_read += n_pages * kTablePageBytes;
-    stats_.depth_max = std::max(stats_.depth_max, n_pages);
-    std::vector<std::uint32_t> found(offsets.size());
-    crc32c_pages(buffer_.get(), offsets.size(), kTablePageBytes, found.data());
-    const std::uint8_t* page = buffer_.get() - kTablePageBytes;
-    std::size_t page_index = 0;
-    std::int64_t page_number = -1;
-    for (; begin < end; ++begin) {
-      const Miss& miss = misses[begin];
-      if (miss.page != page_number) {
-        page_number = miss.page;
-        page += kTablePageBytes;
-        if (found[page_index++] != checksums_[static_cast<std::size_t>(page_number)]) {
-          return file_.damaged_page(page_number);
-        }
-      }
-      const std::uint8_t* image = page + offset_in_page(rows[miss.wanted].row);
+    stats_.depth_max =
+        std::max(stats_.depth_max, std::min<std::int64_t>(n_pages, reader_->depth()));
+    if (damaged_page_ >= 0) return file_.damaged_page(damaged_page_);
+  }
+  return {};
+}
+
+// The next chunk: distinct pages of misses_[begin...], as many as the buffer holds. Returns the
+// first miss behind them.
+std::size_t TableRows::gather_pages(std::size_t begin) {
+  const auto n_pages_max = static_cast<std::size_t>(plan_.buffer_bytes / kTablePageBytes);
+  chunk_.clear();
+  offsets_.clear();
+  std::size_t end = begin;
+  for (; end < misses_.size(); ++end) {
+    const std::int64_t page = misses_[end].page;
+    if (!chunk_.empty() && chunk_.back().page == page) continue;
+    if (chunk_.size() == n_pages_max) break;
+    chunk_.push_back({page, end});
+    offsets_.push_back(header().header_bytes + page * kTablePageBytes);
+  }
+  chunk_.push_back({-1, end});
+  return end;
+}
+
+// Checks pages of the chunk and copies their rows.
+void TableRows::take_pages(std::span<const std::size_t> indices, std::span<const RowKey> rows,
+                           std::uint8_t* images) {
+  const auto row_bytes = static_cast<std::size_t>(row_bytes_);
+  arrived_pages_.clear();
+  for (const std::size_t index : indices) {
+    arrived_pages_.push_back(buffer_.get() + index * kTablePageBytes);
+  }
+  found_.resize(indices.size());
+  crc32c_pages(arrived_pages_, kTablePageBytes, found_.data());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const PageRead& read = chunk_[indices[i]];
+    if (found_[i] != checksums_[static_cast<std::size_t>(read.page)]) {
+      damaged_page_ = read.page;
+      continue;
+    }
+    const std::size_t end = chunk_[indices[i] + 1].first_miss;
+    for (std::size_t at = read.first_miss; at < end; ++at) {
+      const Miss& miss = misses_[at];
+      const std::uint8_t* image = arrived_pages_[i] + offset_in_page(rows[miss.wanted].row);
       std::memcpy(images + miss.wanted * row_bytes, image, row_bytes);
       cache_.insert(miss.row, image);
     }
   }
-  return {};
 }
 
 TableReadStats TableRows::stats() const {

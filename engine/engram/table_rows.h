@@ -65,7 +65,7 @@ struct TableReadStats {
   std::vector<Order> orders;  // ascending
   std::int64_t n_batches = 0, n_rows = 0;
   std::int64_t pages_read = 0, bytes_read = 0;
-  std::int64_t read_ns = 0;    // spent waiting for the file
+  std::int64_t read_ns = 0;    // from asking the file to the last row's copy
   std::int64_t depth_max = 0;  // most pages in flight
 };
 
@@ -125,8 +125,11 @@ class TableRows {
   std::int64_t offset_in_page(std::int64_t row) const;
   std::int64_t flat_row(const RowKey& key) const;
   TableReadStats::Order& order_stats(const RowKey& key);
-  Result<void> read_misses(std::span<const RowKey> rows, std::vector<Miss>& misses,
-                           std::uint8_t* images, std::stop_token stop);
+  Result<void> read_misses(std::span<const RowKey> rows, std::uint8_t* images,
+                           std::stop_token stop);
+  std::size_t gather_pages(std::size_t begin);
+  void take_pages(std::span<const std::size_t> indices, std::span<const RowKey> rows,
+                  std::uint8_t* images);
 
   TableFile file_;
   TableMemoryPlan plan_;
@@ -151,6 +154,17 @@ class TableRows {
   mutable std::mutex mutex_;  // guards everything below, reader_ and buffer_
   HotRows cache_;
   TableReadStats stats_;
+  // Of the read that runs; members, so that a batch allocates nothing.
+  std::vector<Miss> misses_;
+  struct PageRead {
+    std::int64_t page;
+    std::size_t first_miss;  // index into misses_, which are sorted; the next page's is the end
+  };
+  std::vector<PageRead> chunk_;        // one more than its pages
+  std::vector<std::int64_t> offsets_;  // of the chunk's pages
+  std::vector<const std::uint8_t*> arrived_pages_;
+  std::vector<std::uint32_t> found_;  // checksums of arrived_pages_
+  std::int64_t damaged_page_ = -1;
 };
 
 }  // namespace engramd::engine

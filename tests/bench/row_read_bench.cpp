@@ -247,7 +247,7 @@ void bench_cold(const std::string& path, std::size_t n_batches) {
   };
   Reading readings[] = {{"drive: bare pages, same depth",
                          [&](std::span<const RowKey>) {
-                           if (!drive->read(offsets, pages.get(), {})) std::abort();
+                           if (!drive->read(offsets, pages.get(), {}, {})) std::abort();
                          },
                          {}},
                         {"table rows", rows_of(*table), {}},
@@ -255,7 +255,8 @@ void bench_cold(const std::string& path, std::size_t n_batches) {
   const std::vector<RowKey> keys = random_keys(header, n_batches * kRowsPerBatch, 10);
   const std::int64_t counter = drive_bytes_read(path);
   for (std::size_t i = 0; i < n_batches; ++i) {
-    for (std::size_t j = 0; j < std::size(readings); ++j) {
+    for (std::size_t turn = 0; turn < std::size(readings); ++turn) {
+      const std::size_t j = (i + turn) % std::size(readings);
       const std::size_t at = (i + j * n_batches / std::size(readings)) % n_batches;
       const auto batch = std::span(keys).subspan(at * kRowsPerBatch, kRowsPerBatch);
       page_offsets(header, batch, offsets);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -112,12 +113,54 @@ TEST_F(Pages, EveryReaderReadsThemAtAnyDepth) {
             50, {.queue_depth = queue_depth, .direct_io = direct_io, .use_io_uring = use_io_uring});
         const auto offsets = every_third(120, 50);
         const PageBuffer pages = make_page_buffer(120);
-        const auto read = reader->read(offsets, pages.get(), {});
+        const auto read = reader->read(offsets, pages.get(), {}, {});
         ASSERT_TRUE(read.has_value()) << read.error().message;
         expect_pages(pages, offsets);
       }
     }
   }
+}
+
+TEST_F(Pages, EveryPageArrivesOnceAndIsThereByThen) {
+  for (const bool use_io_uring : {true, false}) {
+    for (const bool direct_io : {true, false}) {
+      auto reader =
+          open_file(50, {.queue_depth = 16, .direct_io = direct_io, .use_io_uring = use_io_uring});
+      const auto offsets = every_third(120, 50);
+      const PageBuffer pages = make_page_buffer(120);
+      std::vector<int> times(120, 0);
+      const PagesArrived arrived = [&](std::span<const std::size_t> indices) {
+        for (const std::size_t i : indices) {
+          ++times[i];
+          const auto wanted = page_of(static_cast<std::size_t>(offsets[i]) / kPage);
+          EXPECT_EQ(std::memcmp(pages.get() + i * kPage, wanted.data(), kPage), 0) << i;
+        }
+      };
+      ASSERT_TRUE(reader->read(offsets, pages.get(), arrived, {}).has_value());
+      EXPECT_EQ(times, std::vector<int>(120, 1));
+    }
+  }
+}
+
+TEST_F(Pages, PagesArriveWhileOthersAreOnTheirWay) {
+  auto reader = open_pipe(4);
+  if (!reader) GTEST_SKIP() << "io_uring is refused here";
+  const std::vector<std::int64_t> offsets(4, 0);
+  const PageBuffer pages = make_page_buffer(4);
+  std::promise<void> some;
+  std::size_t n_arrived = 0;
+  const PagesArrived arrived = [&](std::span<const std::size_t> indices) {
+    if (n_arrived == 0) some.set_value();
+    n_arrived += indices.size();
+  };
+  auto read = std::async(std::launch::async, [&] {
+    return reader->read(offsets, pages.get(), arrived, {}).has_value();
+  });
+  for (int i = 0; i < 2; ++i) write_page(5, kPage);
+  EXPECT_EQ(some.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  for (int i = 0; i < 2; ++i) write_page(5, kPage);
+  ASSERT_TRUE(read.get());
+  EXPECT_EQ(n_arrived, 4U);
 }
 
 TEST_F(Pages, AFileThatBecameShorterIsRefusedAndReadAgainOnceItIsWhole) {
@@ -129,12 +172,12 @@ TEST_F(Pages, AFileThatBecameShorterIsRefusedAndReadAgainOnceItIsWhole) {
         const auto offsets = every_third(4, 4);
         const PageBuffer pages = make_page_buffer(4);
         ASSERT_EQ(::ftruncate(file_, cut), 0);
-        const auto read = reader->read(offsets, pages.get(), {});
+        const auto read = reader->read(offsets, pages.get(), {}, {});
         ASSERT_FALSE(read.has_value());
         EXPECT_THAT(read.error().message, HasSubstr("became shorter"));
         ::lseek(file_, 0, SEEK_SET);
         for (std::size_t i = 0; i < 4; ++i) write_page(i, kPage);
-        ASSERT_TRUE(reader->read(offsets, pages.get(), {}).has_value());
+        ASSERT_TRUE(reader->read(offsets, pages.get(), {}, {}).has_value());
         expect_pages(pages, offsets);
       }
     }
@@ -149,14 +192,14 @@ TEST_F(Pages, AFailedSubmissionReturnsOnlyWhenNoReadIsInFlight) {
   const PageBuffer pages = make_page_buffer(4);
   std::memset(pages.get(), 0, 4 * kPage);
   auto read = std::async(std::launch::async,
-                         [&] { return reader->read(offsets, pages.get(), {}).has_value(); });
+                         [&] { return reader->read(offsets, pages.get(), {}, {}).has_value(); });
   g_calls.wait(0);  // four reads are in flight, and the call has failed
   for (int i = 0; i < 4; ++i) write_page(5, kPage);
   EXPECT_FALSE(read.get());
   expect_pages(pages, std::vector<std::int64_t>(4, 5 * kPage));
   // The reader is as good as new.
   write_page(6, kPage);
-  ASSERT_TRUE(reader->read(std::span(offsets).first(1), pages.get(), {}).has_value());
+  ASSERT_TRUE(reader->read(std::span(offsets).first(1), pages.get(), {}, {}).has_value());
   expect_pages(pages, std::vector<std::int64_t>{6 * kPage});
 }
 
@@ -165,10 +208,10 @@ TEST_F(Pages, EntriesThatAFailedSubmissionLeftBehindAreNeverRead) {
   if (std::strcmp(reader->name(), "io_uring") != 0) GTEST_SKIP() << "io_uring is refused here";
   g_mood = {.code = -EBADF, .n_calls = 1};
   const PageBuffer pages = make_page_buffer(8);
-  ASSERT_FALSE(reader->read(every_third(8, 40), pages.get(), {}).has_value());
+  ASSERT_FALSE(reader->read(every_third(8, 40), pages.get(), {}, {}).has_value());
   std::memset(pages.get(), 77, 8 * kPage);
   const PageBuffer others = make_page_buffer(20);
-  ASSERT_TRUE(reader->read(every_third(20, 40), others.get(), {}).has_value());
+  ASSERT_TRUE(reader->read(every_third(20, 40), others.get(), {}, {}).has_value());
   expect_pages(others, every_third(20, 40));
   for (std::size_t i = 0; i < 8 * kPage; ++i) ASSERT_EQ(pages.get()[i], 77);
 }
@@ -180,7 +223,7 @@ TEST_F(Pages, InterruptedAndPutOffSubmissionsAreTriedAgain) {
       g_mood = {.code = code, .n_calls = 5, .takes_entries = takes_entries};
       const auto offsets = every_third(50, 50);
       const PageBuffer pages = make_page_buffer(50);
-      const auto read = reader->read(offsets, pages.get(), {});
+      const auto read = reader->read(offsets, pages.get(), {}, {});
       ASSERT_TRUE(read.has_value()) << read.error().message;
       expect_pages(pages, offsets);
       g_mood = {};
@@ -195,7 +238,7 @@ TEST_F(Pages, APageThatComesInPiecesIsCompleted) {
   const std::int64_t offset = 0;
   std::size_t sent = 0;
   auto read = std::async(std::launch::async, [&] {
-    return reader->read({&offset, 1}, pages.get(), {}).has_value();
+    return reader->read({&offset, 1}, pages.get(), {}, {}).has_value();
   });
   for (const std::size_t n : {1000UL, 1UL, 2000UL, kPage - 3001}) {
     ASSERT_EQ(::write(file_, page_of(0).data() + sent, n), static_cast<ssize_t>(n));
@@ -213,7 +256,7 @@ TEST_F(Pages, AStopWaitsForWhatIsInFlightAndReadsNoMore) {
   const std::vector<std::int64_t> offsets(4, 0);
   const PageBuffer pages = make_page_buffer(4);
   auto read = std::async(std::launch::async,
-                         [&] { return reader->read(offsets, pages.get(), stop.get_token()); });
+                         [&] { return reader->read(offsets, pages.get(), {}, stop.get_token()); });
   g_calls.wait(0);  // two of the four are in flight
   stop.request_stop();
   for (int i = 0; i < 2; ++i) write_page(5, kPage);
@@ -233,16 +276,16 @@ TEST_F(Pages, APoolReadsBatchAfterBatchAndObeysAStop) {
     const auto offsets = every_third(n % 51, 50);
     for (PageReader* each : {reader.get(), direct.get()}) {
       std::memset(pages.get(), 0, 50 * kPage);
-      ASSERT_TRUE(each->read(offsets, pages.get(), {}).has_value());
+      ASSERT_TRUE(each->read(offsets, pages.get(), {}, {}).has_value());
       expect_pages(pages, offsets);
     }
   }
   std::stop_source stop;
   stop.request_stop();
-  const auto stopped = direct->read(every_third(50, 50), pages.get(), stop.get_token());
+  const auto stopped = direct->read(every_third(50, 50), pages.get(), {}, stop.get_token());
   ASSERT_FALSE(stopped.has_value());
   EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
-  ASSERT_TRUE(direct->read(every_third(50, 50), pages.get(), {}).has_value());
+  ASSERT_TRUE(direct->read(every_third(50, 50), pages.get(), {}, {}).has_value());
   expect_pages(pages, every_third(50, 50));
 }
 

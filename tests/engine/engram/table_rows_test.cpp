@@ -210,6 +210,63 @@ TEST(TableRowsTest, OnlyTheRowsOfADamagedPageHaveNoPlace) {
   EXPECT_NE(places[3].codes, nullptr);
 }
 
+TableOpenOptions file_mode(bool use_io_uring) {
+  TableOpenOptions options;
+  options.cache_levels = 1;
+  options.cache_bytes = 0;
+  options.reader = {.queue_depth = 32, .direct_io = true, .use_io_uring = use_io_uring};
+  return options;
+}
+
+// More pages than one chunk holds, in no order, rows of one page and rows twice among them.
+std::vector<RowKey> mixed_keys(const TableHeader& header) {
+  std::mt19937_64 random(3);
+  std::vector<RowKey> keys;
+  for (int i = 0; i < 9000; ++i) {
+    const int layer = static_cast<int>(random() % 2);
+    const auto n_rows =
+        static_cast<std::uint64_t>(header.sections[static_cast<std::size_t>(layer)].n_rows);
+    keys.push_back({layer, static_cast<std::int64_t>(random() % n_rows)});
+  }
+  return keys;
+}
+
+TEST(TableRowsTest, RowsOfManyPagesComeFromTheFileInTheOrderAsked) {
+  const CountedTable counted;
+  const std::vector<RowKey> keys = mixed_keys(counted.header);
+  const auto row_bytes = static_cast<std::size_t>(counted.header.row_bytes());
+  for (const bool use_io_uring : {true, false}) {
+    const auto table = TableRows::open(counted.path, file_mode(use_io_uring));
+    ASSERT_TRUE(table.has_value()) << table.error().message;
+    std::vector<std::uint8_t> images(keys.size() * row_bytes);
+    ASSERT_TRUE((*table)->read(keys, images.data(), {}).has_value());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_TRUE(counted.is_image(images.data() + i * row_bytes, keys[i].layer, keys[i].row)) << i;
+    }
+    EXPECT_LE((*table)->stats().pages_read, counted.header.n_data_pages());  // each page once
+    EXPECT_LE((*table)->stats().depth_max, 32);                              // not the chunk's size
+  }
+}
+
+TEST(TableRowsTest, ADamagedPageAmongOthersIsNamedAndTheRestStaysReadable) {
+  const CountedTable counted;
+  counted.damage_page_of(1, 3000);
+  const std::vector<RowKey> keys = mixed_keys(counted.header);
+  std::vector<std::uint8_t> images(keys.size() *
+                                   static_cast<std::size_t>(counted.header.row_bytes()));
+  for (const bool use_io_uring : {true, false}) {
+    const auto table = TableRows::open(counted.path, file_mode(use_io_uring));
+    ASSERT_TRUE(table.has_value()) << table.error().message;
+    const auto read = (*table)->read(keys, images.data(), {});
+    ASSERT_FALSE(read.has_value());
+    EXPECT_THAT(read.error().message, HasSubstr(counted.path));
+    EXPECT_THAT(read.error().message, HasSubstr("page"));
+    const RowKey whole = {1, 3015};
+    ASSERT_TRUE((*table)->read({&whole, 1}, images.data(), {}).has_value());
+    EXPECT_TRUE(counted.is_image(images.data(), 1, 3015));
+  }
+}
+
 TEST(TableRowsTest, CountsByLevelAndOrderAndStopsOnRequest) {
   EngramLayoutConfig config;
   config.layer_ids = {1};
