@@ -232,8 +232,8 @@ std::unique_ptr<TableRows> open_cold(const std::string& path, bool use_io_uring)
 void bench_cold(const std::string& path, std::size_t n_batches) {
   const auto table = open_cold(path, true), pool = open_cold(path, false);
   const TableHeader& header = table->header();
-  const auto drive = std::move(*make_page_reader(
-      path, table->file().descriptor(), {.queue_depth = kRowsPerBatch, .direct_io = true}));
+  const auto drive = *make_page_reader(path, table->file().descriptor(),
+                                       {.queue_depth = kRowsPerBatch, .direct_io = true});
   std::printf("cold: %d-row batches, %s%s\n", kRowsPerBatch, table->reader_name().c_str(),
               table->plan().direct_io ? ", O_DIRECT" : ", O_DIRECT refused here");
 

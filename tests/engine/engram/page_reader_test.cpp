@@ -34,6 +34,7 @@ Mood g_mood;
 
 }  // namespace
 
+// The names are the linker's. NOLINTBEGIN(readability-identifier-naming)
 extern "C" int __real_io_uring_submit_and_wait(io_uring* ring, unsigned n);
 extern "C" int __wrap_io_uring_submit_and_wait(io_uring* ring, unsigned n) {
   if (g_mood.n_calls == 0) return __real_io_uring_submit_and_wait(ring, n);
@@ -44,6 +45,7 @@ extern "C" int __wrap_io_uring_submit_and_wait(io_uring* ring, unsigned n) {
   g_calls.notify_all();
   return code;
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace engramd::engine {
 namespace {
@@ -73,13 +75,13 @@ class Pages : public ::testing::Test {
   std::unique_ptr<PageReader> open_file(std::size_t n_pages, PageReaderOptions options) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     for (std::size_t i = 0; i < n_pages; ++i) write_page(i, kPage);
-    return std::move(*make_page_reader(path_, file_, options));
+    return *make_page_reader(path_, file_, options);
   }
   // nullptr where io_uring is refused.
   std::unique_ptr<PageReader> open_pipe(int queue_depth) {
     EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
     file_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-    auto reader = std::move(*make_page_reader(path_, file_, {.queue_depth = queue_depth}));
+    auto reader = *make_page_reader(path_, file_, {.queue_depth = queue_depth});
     return std::strcmp(reader->name(), "io_uring") == 0 ? std::move(reader) : nullptr;
   }
   void write_page(std::size_t index, std::size_t n_bytes) {
@@ -269,8 +271,8 @@ TEST_F(Pages, AStopWaitsForWhatIsInFlightAndReadsNoMore) {
 TEST_F(Pages, APoolReadsBatchAfterBatchAndObeysAStop) {
   auto reader = open_file(50, {.queue_depth = 64, .use_io_uring = false});
   ASSERT_STREQ(reader->name(), "pread");
-  auto direct = std::move(*make_page_reader(
-      path_, file_, {.queue_depth = 64, .direct_io = true, .use_io_uring = false}));
+  auto direct = *make_page_reader(path_, file_,
+                                  {.queue_depth = 64, .direct_io = true, .use_io_uring = false});
   const PageBuffer pages = make_page_buffer(50);
   for (std::size_t n = 0; n < 100; ++n) {
     const auto offsets = every_third(n % 51, 50);
