@@ -2,7 +2,11 @@
 // options and the memory allow. plan_table_memory decides; nothing is opened that would not fit.
 // Modes:
 //   resident  a private copy, every page checked while it is read
-//   mapped    the file's own pages; each is checked when it is touched first
+//   mapped    the file's own pages; each is checked when it is touched first. A file that is cut
+//             while it is mapped ends the process with SIGBUS at the next touch beyond its new end
+//             (mmap(2)): no check before the touch can rule it out, and a handler would belong to
+//             the whole process. Table files are replaced by rename, never cut; where that cannot
+//             be relied on, engram.table.mmap = false serves a copy, or reports it.
 //   file      batched reads (page_reader) behind a hot-row cache; each page is checked when read
 // Threads: read() from any thread, one at a time inside; a source's resident() from any thread.
 #pragma once
