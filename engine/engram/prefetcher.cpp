@@ -66,16 +66,14 @@ void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
   const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
   std::vector<RowBytes>& places = places_[static_cast<std::size_t>(layer)];
   places.resize(rows.size());
+  base.resident_rows(rows, places.data());
   const std::lock_guard lock(mutex_);  // for the counts: nobody but stats() competes
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowReadStats::PerOrder& counts = stats_.orders[i % n_columns / n_heads];
     if (edited && edits_[i].image != nullptr) {
       places[i] = {edits_[i].image, edits_[i].image + codes_bytes};
       ++counts.edited;
-      continue;
-    }
-    places[i] = base.resident(rows[i]);
-    if (places[i].codes != nullptr) {
+    } else if (places[i].codes != nullptr) {
       ++counts.resident;
     } else {
       cold_.push_back({{layer, rows[i]}, i});
