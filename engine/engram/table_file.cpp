@@ -33,7 +33,7 @@ constexpr std::int64_t kLayersMax = 64;
 constexpr std::int64_t kLayerIdMax = 1 << 20;  // as make_layout
 constexpr std::int64_t kRowsMax = std::int64_t{1} << 40;
 constexpr std::int64_t kTokenIdMax = std::int64_t{1} << 31;
-constexpr std::uint32_t kVariantsMax = static_cast<std::uint32_t>(EngramVariant::kBundled);
+constexpr std::uint32_t kVariantsMax = static_cast<std::uint32_t>(EngramVariant::kPeft);
 constexpr std::uint32_t kCodecsMax = static_cast<std::uint32_t>(RowCodec::kI8Scale);
 constexpr std::size_t kHashBytes = 32;
 
@@ -119,6 +119,7 @@ bool in_range(std::int64_t value, std::int64_t low, std::int64_t high) {
 
 Result<void> read_layer(FieldReader& fields, EngramLayout& layout) {
   EngramLayer layer;
+  layer.oldest_first = layout.config.variant == EngramVariant::kPeft;
   layer.layer_id = fields.next<std::int64_t>();
   if (!in_range(layer.layer_id, 0, kLayerIdMax)) {
     return bad_header("layer id " + std::to_string(layer.layer_id) + " is out of range");

@@ -19,11 +19,11 @@ struct Verb {
   Result<TableAnswer> (*run)(const config::EffectiveConfig& config, const TableArguments& words);
 };
 constexpr Verb kVerbs[] = {
-    {"info", table_info},         {"create", table_create},     {"import", table_import},
-    {"verify", table_verify},     {"get", table_get},           {"put", table_put},
-    {"history", table_history},   {"rollback", table_rollback}, {"restore", table_restore},
-    {"snapshot", table_snapshot}, {"diff", table_diff},         {"export", table_export},
-    {"fold", table_fold},
+    {"info", table_info},       {"open", table_open},         {"create", table_create},
+    {"import", table_import},   {"verify", table_verify},     {"get", table_get},
+    {"put", table_put},         {"history", table_history},   {"rollback", table_rollback},
+    {"restore", table_restore}, {"snapshot", table_snapshot}, {"diff", table_diff},
+    {"export", table_export},   {"fold", table_fold},
 };
 
 int run_table(const config::EffectiveConfig& config) {
@@ -70,6 +70,8 @@ Command table_command() {
           "Files:\n"
           "info [FILE|FOLDER]     layout, sizes, and what opening it takes of memory with the\n"
           "                       present options, or why it would be refused\n"
+          "open [FILE|FOLDER]     the same, and opens it as serving would: how, and how long it "
+          "took\n"
           "create FILE            a table of zeros: engram.ngram_order, hash_heads, hash_buckets,\n"
           "                       embed_dim and lookup_dtype; what is not stated is the model's\n"
           "import FOLDER FILE     the tables of a model folder's safetensors as one row file\n"

@@ -104,16 +104,18 @@ json plan_json(const Result<engine::TableMemoryPlan>& plan) {
   if (!plan) return {{"refused", plan.error().message}};
   return {{"mode", engine::name_of(plan->mode)}, {"reason", plan->reason},
           {"table_bytes", plan->table_bytes},    {"checksums_bytes", plan->checksums_bytes},
-          {"cache_bytes", plan->cache_bytes},    {"buffer_bytes", plan->buffer_bytes},
-          {"total_bytes", plan->total_bytes()},  {"direct_io", plan->direct_io}};
+          {"owner_bytes", plan->owner_bytes},    {"cache_bytes", plan->cache_bytes},
+          {"buffer_bytes", plan->buffer_bytes},  {"total_bytes", plan->total_bytes()},
+          {"direct_io", plan->direct_io}};
 }
 
 std::string plan_text(const Result<engine::TableMemoryPlan>& plan) {
   if (!plan) return "memory: opening it would be refused: " + plan.error().message + "\n";
   return std::string("memory: ") + engine::name_of(plan->mode) + " (" + plan->reason + "): rows " +
          format_bytes(plan->table_bytes) + ", checksums " + format_bytes(plan->checksums_bytes) +
-         ", hot rows " + format_bytes(plan->cache_bytes) + ", buffers " +
-         format_bytes(plan->buffer_bytes) + (plan->direct_io ? ", past the page cache\n" : "\n");
+         ", owner tags " + format_bytes(plan->owner_bytes) + ", hot rows " +
+         format_bytes(plan->cache_bytes) + ", buffers " + format_bytes(plan->buffer_bytes) +
+         (plan->direct_io ? ", past the page cache\n" : "\n");
 }
 
 // Table files say everything themselves; a model folder is described as the file it would become.
@@ -266,6 +268,34 @@ Result<TableAnswer> table_info(const config::EffectiveConfig& config, const Tabl
   const auto folder = model_folder(config, path);
   if (!folder) return folder.error();
   return info_of_folder(*folder, options);
+}
+
+Result<TableAnswer> table_open(const config::EffectiveConfig& config, const TableArguments& words) {
+  auto answer = table_info(config, words);
+  if (!answer) return answer;
+  const auto options = to_table_open_options(config.options.table, available_memory_bytes());
+  const std::string path = file_named(config, words);
+  const auto start = std::chrono::steady_clock::now();
+  std::string how = "mapped";
+  if (!path.empty() && !is_folder(path)) {
+    const auto rows = engine::TableRows::open(path, options);
+    if (!rows) return rows.error();
+    how =
+        std::string(engine::name_of((*rows)->plan().mode)) + ", rows by " + (*rows)->reader_name();
+  } else {
+    const auto folder = model_folder(config, path);
+    if (!folder) return folder.error();
+    const auto tables = engine::open_checkpoint_tables(*folder);
+    if (!tables) return tables.error();
+  }
+  const double ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  char took[64];
+  std::snprintf(took, sizeof took, "opened in %.1f ms: ", ms);
+  answer->text += took + how + "\n";
+  answer->structured["opened_ms"] = ms;
+  answer->structured["opened_as"] = how;
+  return answer;
 }
 
 Result<TableAnswer> table_create(const config::EffectiveConfig& config,

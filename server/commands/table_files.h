@@ -1,5 +1,5 @@
-// The verbs of `engramd table` that work on row files, without a daemon: info, create, import,
-// verify. Each gets the words after its name.
+// The verbs of `engramd table` that work on row files, without a daemon: info, open, create,
+// import, verify. Each gets the words after its name.
 #pragma once
 
 #include <string>
@@ -21,6 +21,7 @@ struct TableAnswer {
 
 using TableArguments = std::vector<std::string>;
 Result<TableAnswer> table_info(const config::EffectiveConfig& config, const TableArguments& words);
+Result<TableAnswer> table_open(const config::EffectiveConfig& config, const TableArguments& words);
 Result<TableAnswer> table_create(const config::EffectiveConfig& config,
                                  const TableArguments& words);
 Result<TableAnswer> table_import(const config::EffectiveConfig& config,

@@ -78,6 +78,11 @@ std::string report_text(const engine::LookupReport& report, bool with_rows) {
                 report.hit_rate);
   BoundedText text(kTextBytesMax);
   text.line(summary);
+  if (report.n_lookups > 0 && report.n_lookups == report.n_bypassed) {
+    text.line(
+        "Every N-gram is bypassed: the text has fewer tokens than the shortest order, which "
+        "is why the hit rate is 0.");
+  }
   for (std::size_t i = 0; i < report.positions.size(); ++i) {
     const engine::LookupPosition& position = report.positions[i];
     std::string line = std::to_string(i) + " " + quoted(position.text) + " token " +

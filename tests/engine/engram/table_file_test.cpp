@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/engram/addresser.h"
 #include "engine/engram/checkpoint_tables.h"
 #include "engine/engram/crc32c.h"
 #include "engine/engram/table_rows.h"
@@ -212,6 +213,39 @@ TEST_F(TableFileTest, HeaderSaysWhatWasWritten) {
   ASSERT_EQ(tags->size(), static_cast<std::size_t>(header.sections[1].n_rows));
   EXPECT_EQ((*tags)[1234], 1235);
   EXPECT_FALSE(fs::exists(path("table.engram.partial")));
+}
+
+TEST_F(TableFileTest, TheLayoutOfEveryVariantComesBackWhole) {
+  for (const EngramVariant variant :
+       {EngramVariant::kDemo, EngramVariant::kDeepSeekV41, EngramVariant::kQwen4Exp,
+        EngramVariant::kBundled, EngramVariant::kPeft}) {
+    EngramLayoutConfig config;
+    config.variant = variant;
+    config.layer_ids = {1, 3};
+    config.n_heads = 2;
+    config.head_dim = 32;
+    config.vocab_size = {211, 223};
+    config.hashed_vocab_size = 1000;
+    if (variant == EngramVariant::kQwen4Exp) {
+      config.eos_token_ids = {7};
+      config.multipliers = {{3, 5, 7}, {11, 13, 17}};
+    }
+    const auto layout = make_layout(config);
+    ASSERT_TRUE(layout.has_value()) << name_of(variant) << ": " << layout.error().message;
+    const auto header =
+        make_table_header(*layout, {RowCodec::kF16, 32}, false, kSomeMap, 1).value();
+    const std::string bytes = serialize_table_header(header);
+    const auto parsed = parse_table_header(bytes, header.file_bytes);
+    ASSERT_TRUE(parsed.has_value()) << name_of(variant) << ": " << parsed.error().message;
+    EXPECT_EQ(parsed->layout.config.variant, variant);
+    const std::vector<std::int32_t> classes = {5, 9, 2, 7, 7, 11, 4, 30};
+    std::vector<std::int64_t> rows(classes.size() * 4), again(rows.size());
+    for (int layer = 0; layer < 2; ++layer) {
+      Addresser(*layout, 2).rows(layer, classes, 0, 8, rows.data());
+      Addresser(parsed->layout, 2).rows(layer, classes, 0, 8, again.data());
+      EXPECT_EQ(again, rows) << name_of(variant);
+    }
+  }
 }
 
 TEST_F(TableFileTest, ATableOfAnotherModelIsRefused) {
