@@ -69,6 +69,27 @@ TableAnswer answer_of(const engine::ExportReport& report, std::string text) {
            {"cloned", report.cloned}}};
 }
 
+// --bucket, a progress line and Ctrl-C, for as long as it lives.
+class LongExport {
+ public:
+  LongExport(const config::EffectiveConfig& config, const char* verb) : line_(config) {
+    options_.ngrams_as_rows = has_flag(config, "--bucket");
+    options_.stop = interruption_.token();
+    options_.progress = [this, verb](std::int64_t done_bytes, std::int64_t total_bytes) {
+      interruption_.poll();
+      line_.show(verb, done_bytes, total_bytes);
+    };
+  }
+  LongExport(const LongExport&) = delete;
+  LongExport& operator=(const LongExport&) = delete;
+  const engine::ExportOptions& options() const { return options_; }
+
+ private:
+  ProgressLine line_;
+  Interruption interruption_;
+  engine::ExportOptions options_;
+};
+
 Result<std::string> one_path(const char* verb, const TableArguments& words, const char* what) {
   if (words.size() == 1) return words.front();
   return invalid_argument(std::string("table ") + verb + ": expected " + what + ", got " +
@@ -91,16 +112,8 @@ Result<TableAnswer> table_export(const config::EffectiveConfig& config,
     if (!report) return report.error();
     return answer_of(*report, "The edits in effect, for `engramd table put --overlay`:\n");
   }
-  ProgressLine line(config);
-  Interruption interruption;
-  engine::ExportOptions options;
-  options.ngrams_as_rows = has_flag(config, "--bucket");
-  options.stop = interruption.token();
-  options.progress = [&](std::int64_t done, std::int64_t total) {
-    interruption.poll();
-    line.show("export", done, total);
-  };
-  const auto report = engine::export_shards((*tables)->folder, layout, view, *path, options);
+  LongExport work(config, "export");
+  const auto report = engine::export_shards((*tables)->folder, layout, view, *path, work.options());
   if (!report) return report.error();
   return answer_of(*report, std::string("Safetensors files with the edited rows (") +
                                 (report->cloned ? "unchanged blocks shared" : "copied") + "):\n");
@@ -111,17 +124,9 @@ Result<TableAnswer> table_fold(const config::EffectiveConfig& config, const Tabl
   if (!path) return path.error();
   const auto tables = open_tables(config);
   if (!tables) return tables.error();
-  ProgressLine line(config);
-  Interruption interruption;
-  engine::ExportOptions options;
-  options.ngrams_as_rows = has_flag(config, "--bucket");
-  options.stop = interruption.token();
-  options.progress = [&](std::int64_t done, std::int64_t total) {
-    interruption.poll();
-    line.show("fold", done, total);
-  };
-  const auto report =
-      engine::fold_table((*tables)->checkpoint.layout, (*tables)->live->view(), *path, options);
+  LongExport work(config, "fold");
+  const auto report = engine::fold_table((*tables)->checkpoint.layout, (*tables)->live->view(),
+                                         *path, work.options());
   if (!report) return report.error();
   return answer_of(*report,
                    "The next generation of the table; serve it with --table " + *path + ":\n");
