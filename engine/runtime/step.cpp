@@ -44,11 +44,9 @@ Result<std::span<const float>> Step::run(std::span<const SequenceSlice> slices,
   cache_->point_views(block_tables_.data(), views_);
   const ForwardBatch batch{tokens_,       slots_,      engram_enabled_, &prefetcher_,
                            views_.latent, views_.conv, logits_of_};
-  const auto logits = forward_.run(batch, stop, trace);
-  if (!logits || stop.stop_requested()) {
-    if (stop.stop_requested()) return std::span<const float>();
-    return logits;
-  }
+  auto logits = forward_.run(batch, stop, trace);
+  if (stop.stop_requested()) return std::span<const float>();
+  if (!logits) return logits;
   if (const auto counted = count(slices, view); !counted) return counted.error();
   for (const SequenceSlice& slice : slices) {
     slice.sequence->set_cached(slice.end, view.edits->number(),
