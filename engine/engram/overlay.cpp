@@ -95,7 +95,7 @@ void Overlay::Table::find_many(std::span<const T> keys, const ToKey& to_key, Row
     std::fill_n(edits, keys.size(), RowEdit{});
     return;
   }
-  constexpr std::size_t kGroup = 32;
+  constexpr std::size_t kGroup = 48;
   std::uint64_t hashes[kGroup];
   const std::shared_ptr<Shard>* places[kGroup];
   const Shard* shards[kGroup];
