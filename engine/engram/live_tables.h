@@ -36,6 +36,8 @@ struct BaseTables {
 struct TableView {
   std::shared_ptr<BaseTables> base;
   EpochPointer edits;
+
+  const Overlay& overlay() const { return static_cast<const Overlay&>(*edits); }  // all there is
 };
 
 struct LiveTablesOptions {

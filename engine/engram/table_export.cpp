@@ -14,7 +14,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "engine/checkpoint/safetensors_writer.h"
 #include "engine/engram/addresser.h"
 #include "engine/engram/sha256.h"
 
@@ -22,7 +21,6 @@ namespace engramd::engine {
 namespace {
 
 constexpr std::int64_t kCopyBytes = 64 << 20;
-constexpr char kOverlayFormat[] = "engramd overlay 1";
 
 struct PatchedRow {
   int layer = 0;
@@ -31,15 +29,11 @@ struct PatchedRow {
   const std::uint8_t* image = nullptr;  // lives as long as the view
 };
 
-const Overlay& overlay_of(const TableView& view) {
-  return static_cast<const Overlay&>(*view.edits);  // the only Epoch there is
-}
-
 // What a plain table can carry: one image per row, ascending.
 std::vector<PatchedRow> patched_rows(const EngramLayout& layout, const TableView& view,
                                      bool ngrams_as_rows, ExportReport& report) {
   std::vector<PatchedRow> rows;
-  overlay_of(view).for_each([&](const EditTarget& target, const RowEdit& edit) {
+  view.overlay().for_each([&](const EditTarget& target, const RowEdit& edit) {
     std::int64_t row = target.id;
     if (target.scope == EditScope::kNgram) {
       ++report.n_ngrams;
@@ -201,21 +195,6 @@ Result<void> export_file(const SafetensorsFile& file, const std::vector<LayerPla
   return {};
 }
 
-// One layer's edits of one scope, in the order of their targets.
-struct OverlaySection {
-  std::vector<std::int64_t> ids;      // rows, or the bits of mixes
-  std::vector<std::int32_t> columns;  // N-grams only
-  std::vector<std::uint8_t> images;   // [ids.size(), row_bytes]
-};
-
-std::string section_name(int layer, EditScope scope) {
-  return "layer" + std::to_string(layer) + (scope == EditScope::kRow ? ".row" : ".ngram");
-}
-
-std::span<const std::byte> bytes_of(const auto& values) {
-  return std::as_bytes(std::span(values));
-}
-
 }  // namespace
 
 Result<ExportReport> export_shards(const std::string& model_folder, const EngramLayout& layout,
@@ -247,151 +226,6 @@ Result<ExportReport> export_shards(const std::string& model_folder, const Engram
     }
   }
   return report;
-}
-
-Result<ExportReport> export_overlay(const EngramLayout& layout, const TableView& view,
-                                    const std::string& path) {
-  ExportReport report;
-  std::map<EditTarget, const std::uint8_t*> edits;  // ascending, as an import needs them
-  overlay_of(view).for_each([&](const EditTarget& target, const RowEdit& edit) {
-    edits.emplace(target, edit.image);
-    (target.scope == EditScope::kRow ? report.n_rows : report.n_ngrams) += 1;
-  });
-  report.n_ngrams_carried = report.n_ngrams;
-  std::map<std::string, OverlaySection> sections;
-  const std::int64_t row_bytes = view.base->format(0).row_bytes();
-  for (const auto& [target, image] : edits) {
-    OverlaySection& section = sections[section_name(target.layer, target.scope)];
-    section.ids.push_back(target.id);
-    if (target.scope == EditScope::kNgram) section.columns.push_back(target.column);
-    section.images.insert(section.images.end(), image, image + row_bytes);
-  }
-  std::vector<TensorSpec> specs;
-  std::map<std::string, std::span<const std::byte>> data;
-  for (const auto& [name, section] : sections) {
-    const auto n = static_cast<std::int64_t>(section.ids.size());
-    specs.push_back({name + ".id", "I64", {n}});
-    specs.push_back({name + ".image", "U8", {n, row_bytes}});
-    data[name + ".id"] = bytes_of(section.ids);
-    data[name + ".image"] = bytes_of(section.images);
-    if (section.columns.empty()) continue;
-    specs.push_back({name + ".column", "I32", {n}});
-    data[name + ".column"] = bytes_of(section.columns);
-  }
-  const TableIdentity& identity = view.base->identity;
-  auto writer = SafetensorsWriter::create(path, std::move(specs),
-                                          {{"format", kOverlayFormat},
-                                           {"layout_sha256", layout_sha256(layout)},
-                                           {"token_map_sha256", identity.token_map_hash},
-                                           {"base_content", identity.base_content},
-                                           {"codec", name_of(view.base->format(0).codec)},
-                                           {"transaction", std::to_string(view.edits->number())}});
-  if (!writer) return writer.error();
-  for (const TensorInfo& tensor : writer->tensors()) {
-    if (auto done = writer->append(data.at(tensor.name)); !done) return done.error();
-  }
-  if (auto done = writer->finish(); !done) return done.error();
-  report.files.push_back(path);
-  return report;
-}
-
-namespace {
-
-Result<void> check_overlay(const SafetensorsFile& file, const TableIdentity& identity,
-                           const RowFormat& format) {
-  const std::pair<const char*, std::string> expected[] = {
-      {"format", kOverlayFormat},
-      {"layout_sha256", identity.layout_hash},
-      {"token_map_sha256", identity.token_map_hash},
-      {"codec", name_of(format.codec)},
-  };
-  const auto& metadata = file.header().metadata;
-  for (const auto& [key, value] : expected) {
-    const auto found = metadata.find(key);
-    if (found != metadata.end() && found->second == value) continue;
-    return invalid_argument(file.path() + " does not fit these tables: expected " + key + " " +
-                            value + ", got " +
-                            (found == metadata.end() ? std::string("none") : found->second));
-  }
-  return {};
-}
-
-struct SectionView {
-  EditTarget target;  // layer and scope
-  std::int64_t n = 0;
-  const std::int64_t* ids = nullptr;
-  const std::int32_t* columns = nullptr;
-  const std::uint8_t* images = nullptr;
-};
-
-Result<std::vector<SectionView>> read_sections(const SafetensorsFile& file, int n_layers,
-                                               std::int64_t row_bytes) {
-  std::vector<SectionView> sections;
-  for (int layer = 0; layer < n_layers; ++layer) {
-    for (const EditScope scope : {EditScope::kRow, EditScope::kNgram}) {
-      const std::string name = section_name(layer, scope);
-      if (file.find(name + ".id") == nullptr) continue;
-      const auto ids = file.tensor(name + ".id");
-      const auto images = file.tensor(name + ".image");
-      if (!ids) return ids.error();
-      if (!images) return images.error();
-      SectionView section{{layer, scope, -1, 0}, ids->n_elements()};
-      const bool fits = ids->dtype == kernels::DType::kI64 &&
-                        images->dtype == kernels::DType::kU8 &&
-                        images->bytes() == section.n * row_bytes;
-      if (!fits) {
-        return invalid_argument(file.path() + ": " + name + ": expected I64 ids and as many U8 " +
-                                "images of " + std::to_string(row_bytes) + " bytes");
-      }
-      section.ids = ids->as<std::int64_t>();
-      section.images = images->as<std::uint8_t>();
-      if (scope == EditScope::kNgram) {
-        const auto columns = file.tensor(name + ".column");
-        if (!columns) return columns.error();
-        if (columns->dtype != kernels::DType::kI32 || columns->n_elements() != section.n) {
-          return invalid_argument(file.path() + ": " + name + ".column: expected " +
-                                  std::to_string(section.n) + " numbers of I32");
-        }
-        section.columns = columns->as<std::int32_t>();
-      }
-      sections.push_back(section);
-    }
-  }
-  return sections;
-}
-
-}  // namespace
-
-Result<Transaction> import_overlay(const std::string& path, const EngramLayout& layout,
-                                   const TableIdentity& identity, const RowFormat& format,
-                                   TableStore& store, const std::string& author,
-                                   const std::string& reason, std::stop_token stop) {
-  const auto file = SafetensorsFile::open(path);
-  if (!file) return file.error();
-  if (const auto fits = check_overlay(*file, identity, format); !fits) return fits.error();
-  const std::int64_t row_bytes = format.row_bytes();
-  const auto sections = read_sections(*file, static_cast<int>(layout.layers.size()), row_bytes);
-  if (!sections) return sections.error();
-  std::size_t at = 0;
-  std::int64_t i = 0;
-  const auto next = [&](Edit& edit) -> Result<bool> {
-    while (at < sections->size() && i == (*sections)[at].n) {
-      ++at;
-      i = 0;
-    }
-    if (at == sections->size()) return false;
-    const SectionView& section = (*sections)[at];
-    edit = Edit{};
-    edit.target = section.target;
-    edit.target.id = section.ids[i];
-    if (section.columns != nullptr) edit.target.column = section.columns[i];
-    edit.operation = EditOperation::kImage;
-    const std::uint8_t* image = section.images + i * row_bytes;
-    edit.image.assign(image, image + row_bytes);
-    ++i;
-    return true;
-  };
-  return store.import(next, author, reason, std::move(stop));
 }
 
 namespace {
@@ -444,7 +278,7 @@ Result<void> carry_ngrams(const EngramLayout& layout, const TableView& view,
                           const TableHeader& header, const std::string& path,
                           ExportReport& report) {
   std::map<EditTarget, const std::uint8_t*> edits;
-  overlay_of(view).for_each([&](const EditTarget& target, const RowEdit& edit) {
+  view.overlay().for_each([&](const EditTarget& target, const RowEdit& edit) {
     if (target.scope == EditScope::kNgram) edits.emplace(target, edit.image);
   });
   if (edits.empty()) return {};

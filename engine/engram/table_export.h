@@ -1,8 +1,9 @@
-// Edits as files for others: patched safetensors shards that any engine loads, an overlay file that
-// holds the edits alone, and a folded row file, the next generation of the base.
+// Edits as tables for others: patched safetensors shards that any engine loads, and a folded row
+// file, the next generation of the base.
 // A plain table cannot hold an edit that is bound to one exact N-gram: its bucket is shared. Such
 // edits are counted and left out, or written into their buckets when that is asked for.
-// Formats: TABLES.md. Threads: any; nothing is shared. Not here: making the edits (table_store).
+// Formats: TABLES.md. Threads: any; nothing is shared. Not here: the edits alone as a
+// file (overlay_file), making them (table_store).
 #pragma once
 
 #include <cstdint>
@@ -38,15 +39,6 @@ struct ExportReport {
 Result<ExportReport> export_shards(const std::string& model_folder, const EngramLayout& layout,
                                    const TableView& view, const std::string& folder,
                                    const ExportOptions& options);
-
-// All edits in effect, and nothing else, as one safetensors file.
-Result<ExportReport> export_overlay(const EngramLayout& layout, const TableView& view,
-                                    const std::string& path);
-// Stores an overlay file's edits as one transaction. Refused: of other tables or another codec.
-Result<Transaction> import_overlay(const std::string& path, const EngramLayout& layout,
-                                   const TableIdentity& identity, const RowFormat& format,
-                                   TableStore& store, const std::string& author,
-                                   const std::string& reason, std::stop_token stop);
 
 // The base with its row edits as a row file of the next generation; edits of exact N-grams go into
 // `path`.edits, where serving that file finds them. Resumable, as write_table.

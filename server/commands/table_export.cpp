@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint/model_config.h"
 #include "engine/engram/checkpoint_tables.h"
+#include "engine/engram/overlay_file.h"
 #include "engine/engram/table_export.h"
 #include "server/commands/command.h"
 #include "server/commands/long_command.h"
@@ -108,9 +109,11 @@ Result<TableAnswer> table_export(const config::EffectiveConfig& config,
   const engine::TableView view = (*tables)->live->view();
   const engine::EngramLayout& layout = (*tables)->checkpoint.layout;
   if (as_overlay) {
-    const auto report = engine::export_overlay(layout, view, *path);
-    if (!report) return report.error();
-    return answer_of(*report, "The edits in effect, for `engramd table put --overlay`:\n");
+    const auto counts = engine::write_overlay_file(layout, view, *path);
+    if (!counts) return counts.error();
+    const engine::ExportReport report{{*path}, counts->n_rows, counts->n_ngrams, counts->n_ngrams,
+                                      0,       false};
+    return answer_of(report, "The edits in effect, for `engramd table put --overlay`:\n");
   }
   LongExport work(config, "export");
   const auto report = engine::export_shards((*tables)->folder, layout, view, *path, work.options());
@@ -140,10 +143,9 @@ Result<TableAnswer> put_overlay(const config::EffectiveConfig& config, const std
   const auto store = live.store();
   if (!store) return store.error();
   Interruption interruption;
-  const auto& base = *live.view().base;
   const auto done =
-      engine::import_overlay(file, (*tables)->checkpoint.layout, base.identity, base.format(0),
-                             **store, author, reason, interruption.token());
+      engine::import_overlay_file(file, (*tables)->checkpoint.layout, *live.view().base, **store,
+                                  author, reason, interruption.token());
   if (!done) return done.error();
   return TableAnswer{"Stored " + transaction_text(*done) + "\n",
                      {{"transaction", transaction_json(*done)}}};
