@@ -7,37 +7,52 @@
 
 namespace engramd::engine {
 
-EffectiveEdit edit_in_effect(const Epoch& edits, int layer, int column, std::int64_t row,
-                             const NgramKey& key) {
-  if (!key.bypassed) {
-    const RowEdit exact = edits.ngram(layer, {column, key.mix});
-    if (exact.image != nullptr) return {exact, EditScope::kNgram};
+std::vector<EffectiveEdit> edits_in_effect(const Epoch& edits, const EngramLayout& layout,
+                                           int layer, std::span<const std::int64_t> rows,
+                                           std::span<const NgramKey> keys) {
+  if (!edits.has_edits(layer)) return {};
+  const auto n_columns = static_cast<std::size_t>(layout.n_columns());
+  const auto n_orders = static_cast<std::size_t>(layout.n_orders());
+  const auto key_of = [&](std::size_t i) -> const NgramKey& {
+    const auto order = static_cast<std::size_t>(layout.order_of(static_cast<int>(i % n_columns)));
+    return keys[i / n_columns * n_orders + order - 2];
+  };
+  std::vector<NgramColumn> ngrams;
+  ngrams.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ngrams.push_back({static_cast<int>(i % n_columns), key_of(i).mix});
   }
-  return {edits.row(layer, row), EditScope::kRow};
+  std::vector<RowEdit> of_rows(rows.size()), exact(rows.size());
+  edits.rows(layer, rows, of_rows.data());
+  edits.ngrams(layer, ngrams, exact.data());
+  std::vector<EffectiveEdit> effective(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool is_exact = exact[i].image != nullptr && !key_of(i).bypassed;
+    effective[i] = is_exact ? EffectiveEdit{exact[i], EditScope::kNgram}
+                            : EffectiveEdit{of_rows[i], EditScope::kRow};
+  }
+  return effective;
 }
 
-CellState cell_state(const TableView& view, int layer, int column, std::int64_t row,
-                     const NgramKey& key, const RowBytes& bytes) {
-  CellState state;
-  if (view.edits->has_edits(layer)) {
-    state.edit = edit_in_effect(*view.edits, layer, column, row, key);
+CellState cell_state(const BaseTables& base, int layer, std::int64_t row, const NgramKey& key,
+                     const RowBytes& bytes, const EffectiveEdit& edit) {
+  const bool edited = edit.edit.image != nullptr;
+  const bool exact = edited && edit.scope == EditScope::kNgram;
+  if (const std::uint16_t* owners = base.owners[static_cast<std::size_t>(layer)]) {
+    return {edited || owners[row] != 0,
+            exact || (!key.bypassed && owners[row] == owner_tag(key.mix))};
   }
-  const bool edited = state.edit.edit.image != nullptr;
-  const bool exact = edited && state.edit.scope == EditScope::kNgram;
-  if (const std::uint16_t* owners = view.base->owners[static_cast<std::size_t>(layer)]) {
-    state.occupied = edited || owners[row] != 0;
-    state.owned = exact || (!key.bypassed && owners[row] == owner_tag(key.mix));
-    return state;
-  }
-  const std::int64_t n = view.base->format(layer).codes_bytes();
-  state.occupied = edited || std::any_of(bytes.codes, bytes.codes + n,
-                                         [](std::uint8_t code) { return code != 0; });
-  state.owned = state.occupied && !key.bypassed;
-  return state;
+  const std::int64_t n = base.format(layer).codes_bytes();
+  const bool occupied = edited || std::any_of(bytes.codes, bytes.codes + n,
+                                              [](std::uint8_t code) { return code != 0; });
+  return {occupied, occupied && !key.bypassed};
 }
 
 Prefetcher::Prefetcher(const EngramLayout& layout, bool asynchronous)
-    : layout_(&layout), asynchronous_(asynchronous), places_(layout.layers.size()) {
+    : layout_(&layout),
+      asynchronous_(asynchronous),
+      places_(layout.layers.size()),
+      edits_(layout.layers.size()) {
   stats_.orders.resize(static_cast<std::size_t>(layout.n_orders()));
 }
 
@@ -59,8 +74,8 @@ void Prefetcher::begin(TableView view, std::span<const std::vector<std::int64_t>
 void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
                       std::span<const NgramKey> keys) {
   const RowSource& base = *view_.base->layers[static_cast<std::size_t>(layer)];
-  const bool edited = view_.edits->has_edits(layer);
-  if (edited) find_edits(layer, rows, keys);
+  auto& edits = edits_[static_cast<std::size_t>(layer)];
+  edits = edits_in_effect(*view_.edits, *layout_, layer, rows, keys);
   const std::int64_t codes_bytes = base.format().codes_bytes();
   const auto n_columns = static_cast<std::size_t>(layout_->n_columns());
   const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
@@ -70,36 +85,14 @@ void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
   const std::lock_guard lock(mutex_);  // for the counts: nobody but stats() competes
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowReadStats::PerOrder& counts = stats_.orders[i % n_columns / n_heads];
-    if (edited && edits_[i].image != nullptr) {
-      places[i] = {edits_[i].image, edits_[i].image + codes_bytes};
+    if (!edits.empty() && edits[i].edit.image != nullptr) {
+      places[i] = {edits[i].edit.image, edits[i].edit.image + codes_bytes};
       ++counts.edited;
     } else if (places[i].codes != nullptr) {
       ++counts.resident;
     } else {
       cold_.push_back({{layer, rows[i]}, i});
     }
-  }
-}
-
-// edit_in_effect of every row, in batches.
-void Prefetcher::find_edits(int layer, std::span<const std::int64_t> rows,
-                            std::span<const NgramKey> keys) {
-  const auto n_columns = static_cast<std::size_t>(layout_->n_columns());
-  const auto n_orders = static_cast<std::size_t>(layout_->n_orders());
-  const auto n_heads = static_cast<std::size_t>(layout_->config.n_heads);
-  edits_.resize(rows.size());
-  exact_edits_.resize(rows.size());
-  ngrams_.clear();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t column = i % n_columns;
-    const NgramKey& key = keys[i / n_columns * n_orders + column / n_heads];
-    ngrams_.push_back({static_cast<int>(column), key.mix});
-  }
-  view_.edits->rows(layer, rows, edits_.data());
-  view_.edits->ngrams(layer, ngrams_, exact_edits_.data());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const NgramKey& key = keys[i / n_columns * n_orders + i % n_columns / n_heads];
-    if (exact_edits_[i].image != nullptr && !key.bypassed) edits_[i] = exact_edits_[i];
   }
 }
 

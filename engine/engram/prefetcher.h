@@ -27,17 +27,19 @@ struct EffectiveEdit {
   RowEdit edit;
   EditScope scope = EditScope::kRow;
 };
-EffectiveEdit edit_in_effect(const Epoch& edits, int layer, int column, std::int64_t row,
-                             const NgramKey& key);
+// Of rows [n_tokens, n_columns] with keys [n_tokens, n_orders], looked up in batches. Empty when
+// the layer has no edits.
+std::vector<EffectiveEdit> edits_in_effect(const Epoch& edits, const EngramLayout& layout,
+                                           int layer, std::span<const std::int64_t> rows,
+                                           std::span<const NgramKey> keys);
 
 // What one look-up finds. Where a table carries no owner tags, a row that holds anything counts as
 // its N-gram's. A bypassed N-gram owns nothing.
 struct CellState {
   bool occupied = false, owned = false;
-  EffectiveEdit edit;
 };
-CellState cell_state(const TableView& view, int layer, int column, std::int64_t row,
-                     const NgramKey& key, const RowBytes& bytes);
+CellState cell_state(const BaseTables& base, int layer, std::int64_t row, const NgramKey& key,
+                     const RowBytes& bytes, const EffectiveEdit& edit);
 
 struct RowReadStats {  // since start
   struct PerOrder {
@@ -61,6 +63,15 @@ class Prefetcher {
              std::span<const std::vector<NgramKey>> keys, std::stop_token stop);
   // [n_tokens, n_columns] of the pass that begin() started, valid until the next begin().
   Result<std::span<const RowBytes>> wait(int layer);
+  // What stands in for rows of that pass: [n_tokens, n_columns]; empty when the layer has no edits.
+  std::span<const EffectiveEdit> edits(int layer) const {
+    return edits_[static_cast<std::size_t>(layer)];
+  }
+  // The same of one row, whether or not the layer has edits.
+  EffectiveEdit edit(int layer, std::size_t index) const {
+    const auto& edits = edits_[static_cast<std::size_t>(layer)];
+    return edits.empty() ? EffectiveEdit{} : edits[index];
+  }
   RowFormat format(int layer) const { return view_.base->format(layer); }
   kernels::DType row_dtype() const { return view_.base->row_dtype; }
 
@@ -71,7 +82,6 @@ class Prefetcher {
 
  private:
   void find(int layer, std::span<const std::int64_t> rows, std::span<const NgramKey> keys);
-  void find_edits(int layer, std::span<const std::int64_t> rows, std::span<const NgramKey> keys);
   void read_cold(std::stop_token stop);
   Result<void> read(std::stop_token stop);
   void settle();
@@ -82,9 +92,8 @@ class Prefetcher {
 
   // The pass. While is_reading_, the reading thread owns images_ and reads missing_.
   TableView view_;
-  std::vector<std::vector<RowBytes>> places_;  // per layer [n_tokens, n_columns]
-  std::vector<RowEdit> edits_, exact_edits_;   // of one layer [n_tokens, n_columns]
-  std::vector<NgramColumn> ngrams_;
+  std::vector<std::vector<RowBytes>> places_;      // per layer [n_tokens, n_columns]
+  std::vector<std::vector<EffectiveEdit>> edits_;  // per layer, see edits()
   struct Cold {
     RowKey key;
     std::size_t place = 0;  // index into places_[key.layer]

@@ -119,4 +119,10 @@ Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const flo
   return row;
 }
 
+double norm_of(std::span<const float> values) {
+  double square = 0;
+  for (const float value : values) square += double{value} * value;
+  return std::sqrt(square);
+}
+
 }  // namespace engramd::engine

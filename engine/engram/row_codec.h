@@ -32,6 +32,8 @@ void decode_row(RowCodec codec, const std::uint8_t* row, std::span<float> values
 Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const float> values,
                                              float tensor_scale = 1.0f);
 
+double norm_of(std::span<const float> values);  // Euclidean
+
 // Single elements, shared with the kernels.
 using kernels::decode_bf16;
 using kernels::decode_e4m3;

@@ -1,7 +1,6 @@
 #include "engine/inspect/lookup_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -35,6 +34,25 @@ Result<std::vector<int>> layer_slots(const EngramLayout& layout,
   return slots;
 }
 
+// The N-grams that end at `at`, whatever the layer: [n_orders].
+Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<const TokenId> ids,
+                                                  std::span<const std::int32_t> classes,
+                                                  const Tokenizer& tokenizer,
+                                                  const Addresser& addresser) {
+  std::vector<LookupNgram> ngrams;
+  const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
+  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
+    const auto n = static_cast<std::size_t>(std::min(readable, order));
+    const auto tokens = ids.subspan(at + 1 - n, n);
+    const auto members = classes.subspan(at + 1 - n, n);
+    // Decoded together, so that a character split over tokens is whole again.
+    Result<std::string> text = tokenizer.decode({tokens.begin(), tokens.end()});
+    if (!text.has_value()) return text.error();
+    ngrams.push_back({order, std::move(*text), {members.begin(), members.end()}, readable < order});
+  }
+  return ngrams;
+}
+
 Result<LookupPosition> read_position(std::span<const TokenId> ids,
                                      std::span<const std::int32_t> classes, std::size_t at,
                                      const Tokenizer& tokenizer, const Addresser& addresser) {
@@ -50,20 +68,14 @@ Result<LookupPosition> read_position(std::span<const TokenId> ids,
   return position;
 }
 
-// Rows and keys of all positions, per layer of the layout, and where the rows lie.
+// Rows and keys of all positions, per layer of the layout, and what a pass would read there.
 struct Addressed {
-  std::vector<std::vector<std::int64_t>> rows;  // [n_positions, n_columns]
-  std::vector<std::vector<NgramKey>> keys;      // [n_positions, n_orders]
-  std::vector<std::span<const RowBytes>> places;
+  explicit Addressed(const EngramLayout& layout) : reads(layout, false) {}
+  std::vector<std::vector<std::int64_t>> rows;    // [n_positions, n_columns]
+  std::vector<std::vector<NgramKey>> keys;        // [n_positions, n_orders]
+  std::vector<std::span<const RowBytes>> places;  // of reads; none without tables
+  Prefetcher reads;
 };
-
-double norm_of(const RowFormat& format, const RowBytes& row) {
-  std::vector<float> values(static_cast<std::size_t>(format.n_columns));
-  kernels::decode_row(format, row, values.data());
-  double square = 0;
-  for (const float value : values) square += double{value} * value;
-  return std::sqrt(square);
-}
 
 // One layer's cells of one position; counts go into the report.
 LookupLayer read_layer(const EngramLayout& layout, int slot, std::size_t at,
@@ -83,12 +95,15 @@ LookupLayer read_layer(const EngramLayout& layout, int slot, std::size_t at,
                                    static_cast<std::size_t>(cell.order - 2)];
     if (tables != nullptr) {
       const RowBytes& bytes = addressed.places[layer_slot][index];
-      const CellState state = cell_state(*tables, slot, column, cell.row, key, bytes);
+      const EffectiveEdit edit = addressed.reads.edit(slot, index);
+      const CellState state = cell_state(*tables->base, slot, cell.row, key, bytes, edit);
       cell.occupied = state.occupied;
       cell.owned = state.owned;
-      cell.edited_by = state.edit.edit.transaction;
-      cell.edited_exactly = cell.edited_by != 0 && state.edit.scope == EditScope::kNgram;
-      cell.row_norm = norm_of(tables->base->format(slot), bytes);
+      cell.edited_by = edit.edit.transaction;
+      cell.edited_exactly = cell.edited_by != 0 && edit.scope == EditScope::kNgram;
+      std::vector<float> values(static_cast<std::size_t>(layout.config.head_dim));
+      kernels::decode_row(tables->base->format(slot), bytes, values.data());
+      cell.row_norm = norm_of(values);
     }
     ++report.n_lookups;
     report.n_bypassed += key.bypassed;
@@ -100,24 +115,6 @@ LookupLayer read_layer(const EngramLayout& layout, int slot, std::size_t at,
 }
 
 }  // namespace
-
-Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<const TokenId> ids,
-                                                  std::span<const std::int32_t> classes,
-                                                  const Tokenizer& tokenizer,
-                                                  const Addresser& addresser) {
-  std::vector<LookupNgram> ngrams;
-  const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
-  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
-    const auto n = static_cast<std::size_t>(std::min(readable, order));
-    const auto tokens = ids.subspan(at + 1 - n, n);
-    const auto members = classes.subspan(at + 1 - n, n);
-    // Decoded together, so that a character split over tokens is whole again.
-    Result<std::string> text = tokenizer.decode({tokens.begin(), tokens.end()});
-    if (!text.has_value()) return text.error();
-    ngrams.push_back({order, std::move(*text), {members.begin(), members.end()}, readable < order});
-  }
-  return ngrams;
-}
 
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,
                                         const TokenMap& map, const Addresser& addresser,
@@ -133,17 +130,16 @@ Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const T
   const auto classes = compress_tokens(map, ids, layout.config.dead_token_id);
   if (!classes.has_value()) return classes.error();
 
-  Addressed addressed;
+  Addressed addressed(layout);
   for (std::size_t slot = 0; slot < layout.layers.size(); ++slot) {
     addressed.rows.emplace_back(ids.size() * static_cast<std::size_t>(layout.n_columns()));
     addressed.keys.emplace_back(ids.size() * static_cast<std::size_t>(layout.n_orders()));
     addresser.rows(static_cast<int>(slot), *classes, 0, n_positions, addressed.rows[slot].data(),
                    addressed.keys[slot].data());
   }
-  Prefetcher prefetcher(layout, false);
-  if (tables != nullptr) prefetcher.begin(*tables, addressed.rows, addressed.keys, {});
+  if (tables != nullptr) addressed.reads.begin(*tables, addressed.rows, addressed.keys, {});
   for (std::size_t slot = 0; tables != nullptr && slot < layout.layers.size(); ++slot) {
-    const auto places = prefetcher.wait(static_cast<int>(slot));
+    const auto places = addressed.reads.wait(static_cast<int>(slot));
     if (!places.has_value()) return places.error();
     addressed.places.push_back(*places);
   }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -57,13 +56,6 @@ struct LookupOptions {
   std::vector<std::int64_t> layer_ids;  // empty: all Engram layers of the layout
   std::int64_t positions_max = 4096;
 };
-
-// The N-grams that end at `at`, whatever the layer: [n_orders]. Error: an id that cannot be
-// decoded.
-Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<const TokenId> ids,
-                                                  std::span<const std::int32_t> classes,
-                                                  const Tokenizer& tokenizer,
-                                                  const Addresser& addresser);
 
 // Errors: a layer id without Engram, a token id outside the vocabulary, too many positions.
 Result<LookupReport> make_lookup_report(const std::vector<TokenId>& ids, const Tokenizer& tokenizer,

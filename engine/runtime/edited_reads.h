@@ -27,6 +27,11 @@ std::vector<EditedRead> edited_reads(const Addresser& addresser, const Epoch& ed
                                      std::span<const std::int32_t> classes, std::int64_t begin,
                                      std::int64_t end);
 
+// Of one layer's part of a pass: edits [n_tokens, n_columns] of positions from `begin` on. Appends;
+// sort them when every layer is in.
+void append_edited_reads(const EngramLayout& layout, int layer, std::int64_t begin,
+                         std::span<const EffectiveEdit> edits, std::vector<EditedRead>& reads);
+
 // The first position at which the two differ; `otherwise` when they do not.
 std::int64_t first_difference(std::span<const EditedRead> a, std::span<const EditedRead> b,
                               std::int64_t otherwise);

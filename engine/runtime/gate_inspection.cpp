@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/inspect/lookup_report.h"
-
 namespace engramd::engine {
 
 namespace {
@@ -21,18 +19,38 @@ double log_probability(std::span<const float> logits, TokenId token) {
   return logits[static_cast<std::size_t>(token)] - largest - std::log(sum);
 }
 
+GatePosition described(LookupPosition looked_up) {
+  GatePosition position;
+  position.token = looked_up.token;
+  position.text = std::move(looked_up.text);
+  for (LookupNgram& ngram : looked_up.ngrams) {
+    position.ngrams.push_back(std::move(ngram.text));
+    position.bypassed.push_back(ngram.bypassed);
+  }
+  position.owned.resize(looked_up.ngrams.size());
+  for (const LookupLayer& layer : looked_up.layers) {
+    for (const LookupCell& cell : layer.cells) {
+      if (*cell.owned) position.owned[static_cast<std::size_t>(cell.order - 2)] = true;
+    }
+  }
+  return position;
+}
+
 }  // namespace
 
-GateInspection::GateInspection(GateJob job, const Model& model, TableView view,
-                               const Tokenizer& tokenizer, kernels::Backend& backend,
+GateInspection::GateInspection(GateJob job, LookupReport looked_up, const Model& model,
+                               TableView view, kernels::Backend& backend,
                                std::stop_token engine_stop)
     : job_(std::move(job)),
       model_(&model),
       view_(std::move(view)),
-      tokenizer_(&tokenizer),
       backend_(&backend),
       engine_stop_(std::move(engine_stop)),
-      started_(std::chrono::steady_clock::now()) {}
+      started_(std::chrono::steady_clock::now()) {
+  for (LookupPosition& position : looked_up.positions) {
+    report_.positions.push_back(described(std::move(position)));
+  }
+}
 
 bool GateInspection::advance(bool chats_run) {
   if (stopped()) return done(cancelled("gate inspection was cancelled"));
@@ -81,65 +99,8 @@ bool GateInspection::prepare() {
   sequence_ = std::make_unique<Sequence>(model_->token_map, *cache_, true);
   for (const TokenId id : job_.ids) sequence_->append(id);
   ENGRAMD_ASSERT(sequence_->reserve(n_tokens));
-  report_.positions.resize(job_.ids.size());
   logprobs_.resize(job_.ids.size());
-  if (const auto described = describe_ngrams(); described.has_error()) {
-    done(described.error());
-    return false;
-  }
   return true;
-}
-
-Result<void> GateInspection::describe_ngrams() {
-  const EngramLayout& layout = model_->layout;
-  const auto n_orders = static_cast<std::size_t>(layout.n_orders());
-  const Addresser addresser(layout, model_->pad_class());
-  for (std::size_t i = 0; i < job_.ids.size(); ++i) {
-    GatePosition& position = report_.positions[i];
-    position.token = job_.ids[i];
-    auto text = tokenizer_->decode({position.token});
-    if (text.has_error()) return text.error();
-    position.text = std::move(*text);
-    auto ngrams = ngrams_ending_at(i, job_.ids, sequence_->classes(), *tokenizer_, addresser);
-    if (ngrams.has_error()) return ngrams.error();
-    position.owned.assign(n_orders, false);
-    for (LookupNgram& ngram : *ngrams) {
-      position.ngrams.push_back(std::move(ngram.text));
-      position.bypassed.push_back(ngram.bypassed);
-    }
-  }
-  return note_owners(addresser);
-}
-
-Result<void> GateInspection::note_owners(const Addresser& addresser) {
-  const EngramLayout& layout = model_->layout;
-  const auto n_orders = static_cast<std::size_t>(layout.n_orders());
-  const auto n_columns = static_cast<std::size_t>(layout.n_columns());
-  std::vector<std::vector<std::int64_t>> rows(layout.layers.size());
-  std::vector<std::vector<NgramKey>> keys(layout.layers.size());
-  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
-    rows[index].resize(job_.ids.size() * n_columns);
-    keys[index].resize(job_.ids.size() * n_orders);
-    addresser.rows(static_cast<int>(index), sequence_->classes(), 0, sequence_->size(),
-                   rows[index].data(), keys[index].data());
-  }
-  Prefetcher prefetcher(layout, false);
-  prefetcher.begin(view_, rows, keys, job_.stop);
-  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
-    const auto places = prefetcher.wait(static_cast<int>(index));
-    if (places.has_error()) return places.error();
-    for (std::size_t i = 0; i < rows[index].size(); ++i) {
-      const auto column = static_cast<int>(i % n_columns);
-      const std::size_t at = i / n_columns;
-      const auto order = static_cast<std::size_t>(layout.order_of(column) - 2);
-      const NgramKey& key = keys[index][at * n_orders + order];
-      if (cell_state(view_, static_cast<int>(index), column, rows[index][i], key, (*places)[i])
-              .owned) {
-        report_.positions[at].owned[order] = true;
-      }
-    }
-  }
-  return {};
 }
 
 Result<void> GateInspection::trace_chunk(std::int64_t n_tokens) {

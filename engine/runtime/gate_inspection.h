@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/inspect/gate_report.h"
+#include "engine/inspect/lookup_report.h"
 #include "engine/runtime/step.h"
 
 namespace engramd::engine {
@@ -23,8 +24,9 @@ struct GateJob {
 
 class GateInspection {
  public:
-  // Sees the tables as `view` shows them, whatever is edited meanwhile.
-  GateInspection(GateJob job, const Model& model, TableView view, const Tokenizer& tokenizer,
+  // Sees the tables as `view` shows them, whatever is edited meanwhile. looked_up: of the job's ids
+  // in all layers under that view.
+  GateInspection(GateJob job, LookupReport looked_up, const Model& model, TableView view,
                  kernels::Backend& backend, std::stop_token engine_stop);
 
   // A turn; true when on_done has been called. Shorter when chats run beside it.
@@ -35,15 +37,12 @@ class GateInspection {
   bool prepare();
   Result<void> trace_chunk(std::int64_t n_tokens);
   Result<void> ablate();
-  Result<void> describe_ngrams();
-  Result<void> note_owners(const Addresser& addresser);
   void note_gates(const ForwardTrace& trace, std::int64_t begin, std::int64_t end);
   bool done(Result<GateReport> result);
 
   GateJob job_;
   const Model* model_;
   TableView view_;
-  const Tokenizer* tokenizer_;
   kernels::Backend* backend_;
   std::stop_token engine_stop_;
   std::optional<KvCache> cache_;

@@ -251,9 +251,15 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
     return on_done(
         invalid_argument("this model has no Engram layers: there are no gates to inspect"));
   }
+  TableView view = impl_->tables->view();
+  LookupOptions all;
+  all.positions_max = most;
+  auto looked_up = make_lookup_report(ids, impl_->tokenizer, impl_->model->token_map,
+                                      impl_->addresser, &view, all);
+  if (looked_up.has_error()) return on_done(looked_up.error());
   auto inspection = std::make_shared<GateInspection>(
       GateJob{std::move(ids), options, std::move(on_progress), on_done, std::move(stop)},
-      *impl_->model, impl_->tables->view(), impl_->tokenizer, *impl_->backend,
+      std::move(*looked_up), *impl_->model, std::move(view), *impl_->backend,
       impl_->scheduler.stop());
   const auto queued = impl_->scheduler.background(
       [inspection](bool chats_run) { return inspection->advance(chats_run); });
@@ -272,13 +278,12 @@ const ModelFacts& LocalEngine::facts() const {
 }
 
 EngineMemory LocalEngine::memory() const {
-  EngineMemory memory;
+  EngineMemory memory = impl_->scheduler.memory();
   std::int64_t tensors = 0;  // of the checkpoint
   for (const CheckpointRows& rows : impl_->model->engram_rows()) tensors += rows.bytes();
   const BaseTables& base = *impl_->tables->view().base;
   memory.table = base.file ? base.file->plan().total_bytes() : tensors;
   memory.weights = impl_->model->checkpoint.bytes() - tensors;
-  impl_->scheduler.fill_memory(memory);
   return memory;
 }
 

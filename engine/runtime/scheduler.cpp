@@ -64,11 +64,9 @@ EngineStats Scheduler::stats() const {
   return stats;
 }
 
-void Scheduler::fill_memory(EngineMemory& memory) const {
+EngineMemory Scheduler::memory() const {
   const std::lock_guard lock(mutex_);
-  memory.kv_cache = memory_.kv_cache;
-  memory.kept_prefixes = memory_.kept_prefixes;
-  memory.activations = memory_.activations;
+  return memory_;
 }
 
 void Scheduler::note_memory() {

@@ -37,7 +37,7 @@ class Scheduler {
   std::stop_token stop() const { return stop_.get_token(); }  // of the whole engine
 
   EngineStats stats() const;
-  void fill_memory(EngineMemory& memory) const;  // caches and activations
+  EngineMemory memory() const;  // caches and activations; the rest is 0
 
  private:
   void run();
@@ -83,7 +83,7 @@ class Scheduler {
   std::deque<Advance> background_;
   bool stopping_ = false;
   EngineStats stats_;
-  EngineMemory memory_;  // what fill_memory reports
+  EngineMemory memory_;  // what memory() reports
 
   std::stop_source stop_;
   std::thread thread_;

@@ -48,11 +48,29 @@ Result<std::span<const float>> Step::run(std::span<const SequenceSlice> slices,
   if (stop.stop_requested()) return std::span<const float>();
   if (!logits) return logits;
   if (const auto counted = count(slices, view); !counted) return counted.error();
+  std::size_t first_token = 0;
   for (const SequenceSlice& slice : slices) {
-    slice.sequence->set_cached(slice.end, view.edits->number(),
-                               edited_reads(*slice.sequence, view, slice.begin, slice.end));
+    slice.sequence->set_cached(slice.end, view.edits->number(), reads_of_pass(slice, first_token));
+    first_token += static_cast<std::size_t>(slice.end - slice.begin);
   }
   return logits;
+}
+
+// What edited_reads() says of the slice, from what the pass has looked up already.
+std::vector<EditedRead> Step::reads_of_pass(const SequenceSlice& slice,
+                                            std::size_t first_token) const {
+  std::vector<EditedRead> reads;
+  if (!slice.sequence->engram_enabled()) return reads;
+  const auto n_columns = static_cast<std::size_t>(model_->layout.n_columns());
+  const auto n_cells = static_cast<std::size_t>(slice.end - slice.begin) * n_columns;
+  for (int layer = 0; layer < static_cast<int>(rows_.size()); ++layer) {
+    const auto edits = prefetcher_.edits(layer);
+    if (edits.empty()) continue;
+    append_edited_reads(model_->layout, layer, slice.begin,
+                        edits.subspan(first_token * n_columns, n_cells), reads);
+  }
+  std::sort(reads.begin(), reads.end());
+  return reads;
 }
 
 void Step::clear_addresses() {
@@ -134,9 +152,8 @@ Result<void> Step::count_layer(std::span<const SequenceSlice> slices, const Tabl
         if (ngram.bypassed) counts.bypassed += n_heads;
         for (int head = 0; head < n_heads; ++head, ++cell) {
           if (ngram.bypassed) continue;
-          const int column = static_cast<int>(order) * n_heads + head;
-          const CellState state =
-              cell_state(view, layer, column, rows_[index][cell], ngram, (*places)[cell]);
+          const CellState state = cell_state(*view.base, layer, rows_[index][cell], ngram,
+                                             (*places)[cell], prefetcher_.edit(layer, cell));
           counts.occupied += state.occupied ? 1 : 0;
           counts.owned += state.owned ? 1 : 0;
         }

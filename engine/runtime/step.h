@@ -55,6 +55,7 @@ class Step {
   RowReadStats row_reads() const { return prefetcher_.stats(); }  // any thread
 
  private:
+  std::vector<EditedRead> reads_of_pass(const SequenceSlice& slice, std::size_t first_token) const;
   void clear_addresses();
   void address(const Sequence& sequence, std::int64_t begin, std::int64_t end);
   void read_ahead(const ReadAhead& ahead, const TableView& view);

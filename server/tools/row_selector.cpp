@@ -1,6 +1,5 @@
 #include "server/tools/row_selector.h"
 
-#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <utility>
@@ -85,12 +84,6 @@ std::string cell_text(const engine::SelectedCell& cell) {
          name_of(cell.target.scope) + ")";
 }
 
-double norm_of(const std::vector<float>& values) {
-  double square = 0;
-  for (const float value : values) square += double{value} * value;
-  return std::sqrt(square);
-}
-
 std::string hex_of(const std::vector<std::uint8_t>& image) {
   return engine::hex_of_bytes({reinterpret_cast<const char*>(image.data()), image.size()});
 }
@@ -166,8 +159,8 @@ std::vector<mcp::Field> change_fields() {
 json change_json(const engine::StoredChange& change, const engine::SelectedCell& cell,
                  bool with_values) {
   json out = cell_json(cell);
-  out["norm_before"] = norm_of(change.before.values);
-  out["norm_after"] = norm_of(change.after.values);
+  out["norm_before"] = engine::norm_of(change.before.values);
+  out["norm_after"] = engine::norm_of(change.after.values);
   out["image_before"] = hex_of(change.before.image);
   out["image_after"] = hex_of(change.after.image);
   out["written_before_by"] = change.before.writer;
@@ -178,8 +171,8 @@ json change_json(const engine::StoredChange& change, const engine::SelectedCell&
 
 std::string change_text(const engine::StoredChange& change, const engine::SelectedCell& cell) {
   char norms[64];
-  std::snprintf(norms, sizeof norms, ": norm %.4g -> %.4g", norm_of(change.before.values),
-                norm_of(change.after.values));
+  std::snprintf(norms, sizeof norms, ": norm %.4g -> %.4g", engine::norm_of(change.before.values),
+                engine::norm_of(change.after.values));
   return cell_text(cell) + norms;
 }
 

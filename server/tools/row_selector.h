@@ -24,7 +24,6 @@ std::vector<mcp::Field> cell_fields();
 mcp::json cell_json(const engine::SelectedCell& cell);
 std::string cell_text(const engine::SelectedCell& cell);
 
-double norm_of(const std::vector<float>& values);
 std::string hex_of(const std::vector<std::uint8_t>& image);
 
 // number, kind, subject, author, reason, created_unix_ms, rows, sha256.

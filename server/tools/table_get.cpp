@@ -26,7 +26,7 @@ Result<mcp::ToolResult> get(const json& arguments, engine::TableEditor& editor) 
   std::string images;
   for (const engine::CellValue& value : *values) {
     json row = cell_json(value.cell);
-    row["norm"] = norm_of(value.stored.values);
+    row["norm"] = engine::norm_of(value.stored.values);
     row["values"] = value.stored.values;
     row["image"] = hex_of(value.stored.image);
     row["written_by"] = value.stored.writer;
