@@ -54,9 +54,9 @@ struct ModelConfig {
 // Errors name the key, what was expected and what stands there.
 Result<ModelConfig> parse_model_config(std::string_view json);
 // FOLDER/config.json, bounded; errors name the file.
+Result<ModelConfig> read_model_config(const std::string& folder);
 // What a model is called: the last part of its folder's path.
 std::string model_name_of(const std::string& folder);
-Result<ModelConfig> read_model_config(const std::string& folder);
 
 // generation_config.json: sampling defaults that a model ships.
 struct GenerationConfig {

@@ -36,12 +36,6 @@ std::string sampled_content(const std::vector<CheckpointRows>& tensors) {
   return "sampled " + digest;
 }
 
-std::string gigabytes(std::int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
-  return text;
-}
-
 // The checkpoint's tensors are mapped whole: they cannot obey a limit below their size.
 Result<std::shared_ptr<BaseTables>> base_of_tensors(const EngramLayout& layout,
                                                     const std::string& token_map_sha256,

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "engine/engram/hex.h"
+
 namespace engramd::engine {
 
 void Sha256::add(std::span<const std::uint8_t> bytes) {
@@ -11,12 +13,7 @@ void Sha256::add(std::span<const std::uint8_t> bytes) {
 std::string Sha256::hex() {
   std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest;
   sha256_digest(&context_, digest.size(), digest.data());
-  std::string text;
-  for (const std::uint8_t byte : digest) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  return hex_of_bytes({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 std::string sha256_hex(std::string_view bytes) {

@@ -197,7 +197,7 @@ Result<void> export_file(const SafetensorsFile& file, const std::vector<LayerPla
 
 }  // namespace
 
-Result<ExportReport> export_shards(const std::string& model_folder, const EngramLayout& layout,
+Result<ExportReport> export_shards(const Checkpoint& checkpoint, const EngramLayout& layout,
                                    const TableView& view, const std::string& folder,
                                    const ExportOptions& options) {
   if (view.base->file) {
@@ -205,10 +205,8 @@ Result<ExportReport> export_shards(const std::string& model_folder, const Engram
         "this model serves a row file (engram.table.path), which has no checkpoint shards of its "
         "own: fold it instead, or export from the model's own table");
   }
-  const auto checkpoint = Checkpoint::open(model_folder);
-  if (!checkpoint) return checkpoint.error();
   const RowFormat format = view.base->format(0);
-  const auto places = find_layers(*checkpoint, layout, format);
+  const auto places = find_layers(checkpoint, layout, format);
   if (!places) return places.error();
   std::error_code code;
   std::filesystem::create_directories(folder, code);

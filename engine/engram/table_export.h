@@ -33,10 +33,10 @@ struct ExportReport {
   bool cloned = false;                // the file system shared the unchanged blocks (reflink)
 };
 
-// Copies of the safetensors files of `model_folder` that hold Engram tables, patched, under their
+// Copies of the checkpoint's safetensors files that hold Engram tables, patched, under their
 // own names in `folder` (made when absent; a file of that name is refused). A clone where the file
 // system can, else a copy; an interrupted copy starts over.
-Result<ExportReport> export_shards(const std::string& model_folder, const EngramLayout& layout,
+Result<ExportReport> export_shards(const Checkpoint& checkpoint, const EngramLayout& layout,
                                    const TableView& view, const std::string& folder,
                                    const ExportOptions& options);
 

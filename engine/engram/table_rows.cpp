@@ -19,12 +19,6 @@ std::int64_t chunk_pages(const TableOpenOptions& options) {
   return std::max<std::int64_t>(kChunkPagesMin, options.reader.queue_depth);
 }
 
-std::string gigabytes(std::int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
-  return text;
-}
-
 Result<TableMemoryPlan> plan_file_mode(TableMemoryPlan plan, const TableOpenOptions& options) {
   const std::int64_t limit = options.host_memory_bytes_max;
   plan.mode = TableMode::kFile;
@@ -44,6 +38,12 @@ Result<TableMemoryPlan> plan_file_mode(TableMemoryPlan plan, const TableOpenOpti
 }
 
 }  // namespace
+
+std::string gigabytes(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
 
 const char* name_of(TableMode mode) {
   switch (mode) {

@@ -42,6 +42,8 @@ struct TableOpenOptions {
   PageReaderOptions reader;
 };
 
+std::string gigabytes(std::int64_t bytes);  // "0.017 GB", as every message says sizes
+
 // What opening will take. All bytes count against the limit.
 struct TableMemoryPlan {
   TableMode mode = TableMode::kMapped;

@@ -168,6 +168,7 @@ Command chat_command() {
                 {"--seed", "N", "Equal seeds give equal answers."},
                 {"--stop", "TEXT", "Text that ends the answer; may be repeated."},
                 {"--top-logprobs", "N", "With --json: alternatives per token."}},
+      .takes_words = true,
       .opens_model = true,
       .run = run_chat_command,
   };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -18,11 +17,6 @@
 
 namespace engramd::server {
 namespace {
-
-Command with_words(Command command) {
-  command.takes_words = true;
-  return command;
-}
 
 template <class T>
 Result<std::vector<T>> parse_list(const std::string& flag, const std::string& text,
@@ -44,12 +38,8 @@ Result<std::vector<T>> parse_list(const std::string& flag, const std::string& te
 }  // namespace
 
 const std::vector<Command>& all_commands() {
-  static const std::vector<Command> commands = {stdio_command(),
-                                                with_words(chat_command()),
-                                                with_words(lookup_command()),
-                                                with_words(gates_command()),
-                                                with_words(table_command()),
-                                                config_command()};
+  static const std::vector<Command> commands = {stdio_command(), chat_command(),  lookup_command(),
+                                                gates_command(), table_command(), config_command()};
   return commands;
 }
 
@@ -59,14 +49,6 @@ Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const 
 
 Result<std::vector<double>> parse_numbers(const std::string& flag, const std::string& text) {
   return parse_list<double>(flag, text, "numbers");
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return not_found(path + ": cannot be read");
-  return std::move(text).str();
 }
 
 std::string flag_or(const config::EffectiveConfig& config, const std::string& flag,

@@ -23,9 +23,9 @@ struct Command {
   std::string description;  // paragraphs for --help
   std::string examples;     // lines for --help
   std::vector<config::CommandFlag> flags;
+  bool takes_words = false;  // main refuses words that are no flags otherwise
   bool opens_model = false;  // tells first where the configuration and the model differ
   int (*run)(const config::EffectiveConfig& config) = nullptr;
-  bool takes_words = false;  // main refuses words that are no flags otherwise
 };
 
 const std::vector<Command>& all_commands();
@@ -37,7 +37,6 @@ std::string flag_or(const config::EffectiveConfig& config, const std::string& fl
 // Numbers separated by commas; errors name the flag.
 Result<std::vector<std::int64_t>> parse_integers(const std::string& flag, const std::string& text);
 Result<std::vector<double>> parse_numbers(const std::string& flag, const std::string& text);
-Result<std::string> read_file(const std::string& path);
 bool has_flag(const config::EffectiveConfig& config, const std::string& name);
 std::vector<std::string> flag_values(const config::EffectiveConfig& config,
                                      const std::string& name);

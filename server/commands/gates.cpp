@@ -73,6 +73,7 @@ Command gates_command() {
                 {"--no-ablation", "", "Leave dlogp out; much faster on long texts."},
                 {"--top", "N", "N-grams in the ranking (default 10)."},
                 {"--chat", "", "Lay TEXT out as a chat's user message first."}},
+      .takes_words = true,
       .opens_model = true,
       .run = run_gates,
   };

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "engine/engram/table_rows.h"
 #include "server/commands/command.h"
 
 namespace engramd::server {
@@ -12,12 +13,6 @@ namespace {
 volatile std::sig_atomic_t interrupted_by_signal = 0;  // a signal handler may only touch a flag
 
 }  // namespace
-
-std::string format_bytes(std::int64_t bytes) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
-  return text;
-}
 
 Interruption::Interruption() {
   struct sigaction action {};
@@ -47,8 +42,8 @@ void ProgressLine::show(const char* verb, std::int64_t done_bytes, std::int64_t 
   if (!on_ || now - shown_ < std::chrono::milliseconds(200)) return;
   shown_ = now;
   drawn_ = true;
-  std::fprintf(stderr, "\r%s: %s of %s (%lld %%)\033[K", verb, format_bytes(done_bytes).c_str(),
-               format_bytes(total_bytes).c_str(),
+  std::fprintf(stderr, "\r%s: %s of %s (%lld %%)\033[K", verb,
+               engine::gigabytes(done_bytes).c_str(), engine::gigabytes(total_bytes).c_str(),
                static_cast<long long>(total_bytes > 0 ? 100 * done_bytes / total_bytes : 100));
 }
 

@@ -1,18 +1,15 @@
 // What commands that work for minutes share: a progress line, Ctrl-C that ends them where they can
-// go on later, sizes as people read them. One per process.
+// go on later. One per process.
 #pragma once
 
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <stop_token>
-#include <string>
 
 #include "config/effective_config.h"
 
 namespace engramd::server {
-
-std::string format_bytes(std::int64_t bytes);  // "0.017 GB"
 
 // Ctrl-C and SIGTERM request a stop as long as this lives; the work looks at poll() as it goes.
 class Interruption {

@@ -1,6 +1,8 @@
 #include "server/commands/lookup.h"
 
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "engine/engram/addresser.h"
@@ -15,6 +17,14 @@ namespace engramd::server {
 namespace {
 
 using mcp::json;
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return not_found(path + ": cannot be read");
+  return std::move(text).str();
+}
 
 // A layout file and a tokenizer are enough to hash: no weights, so nothing about rows is known.
 Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
@@ -115,6 +125,7 @@ Command lookup_command() {
                 {"--chat", "", "Lay TEXT out as a chat's user message first."},
                 {"--layout", "FILE", "Hash by this layout file (engram_config.json)."},
                 {"--tokenizer", "FILE", "The tokenizer.json that belongs to --layout."}},
+      .takes_words = true,
       .opens_model = true,
       .run = run_lookup,
   };

@@ -97,6 +97,7 @@ Command table_command() {
                  "engram.lookup_dtype when left out."},
                 {"--layers", "LIST", "create: layers, counted from 0; the model's when left out."},
                 {"--quiet", "", "No progress on standard error."}},
+      .takes_words = true,
       .run = run_table,
   };
   for (config::CommandFlag& flag : table_edit_flags()) command.flags.push_back(std::move(flag));

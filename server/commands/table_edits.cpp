@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "config/load_environment.h"
+#include "engine/checkpoint/regular_file.h"
 #include "mcp/text.h"
 #include "server/commands/command.h"
 #include "server/commands/run_tool.h"
@@ -19,13 +20,6 @@ Result<TableAnswer> ask(const config::EffectiveConfig& config, const char* tool,
   auto result = run_tool(daemon, tool, arguments);
   if (!result) return result.error();
   return TableAnswer{std::move(result->text) + "\n", std::move(result->structured)};
-}
-
-Result<void> expect_words(const char* verb, const TableArguments& words, std::size_t least,
-                          std::size_t most, const char* usage) {
-  if (words.size() >= least && words.size() <= most) return {};
-  return invalid_argument(std::string("table ") + verb + ": expected " + usage + ", got " +
-                          std::to_string(words.size()) + " words");
 }
 
 // A flag that is there becomes a field of the same meaning.
@@ -78,9 +72,11 @@ json authorship(const config::EffectiveConfig& config) {
           {"reason", flag_or(config, "--reason", "")}};
 }
 
+constexpr std::int64_t kBatchBytesMax = 64 << 20;
+
 // --batch FILE: the tool's own `edits` array.
 Result<json> edits_of_file(const std::string& path) {
-  const auto text = read_file(path);
+  const auto text = engine::read_text_file(path, kBatchBytesMax);
   if (!text) return text.error();
   json edits = json::parse(*text, nullptr, false);
   if (edits.is_discarded() || !edits.is_array()) {

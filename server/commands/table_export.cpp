@@ -19,7 +19,6 @@ using nlohmann::json;
 
 // The served tables with their edits, as the engine would open them.
 struct OpenTables {
-  std::string folder;
   engine::CheckpointTables checkpoint;
   std::unique_ptr<engine::LiveTables> live;
 };
@@ -30,7 +29,6 @@ Result<std::unique_ptr<OpenTables>> open_tables(const config::EffectiveConfig& c
   auto checkpoint = engine::open_checkpoint_tables(*folder);
   if (!checkpoint) return checkpoint.error();
   auto tables = std::make_unique<OpenTables>();
-  tables->folder = *folder;
   tables->checkpoint = std::move(*checkpoint);
   engine::LiveTablesOptions options = to_engine_options(config.options, *folder).tables;
   options.model_name = engine::model_name_of(*folder);
@@ -91,48 +89,45 @@ class LongExport {
   engine::ExportOptions options_;
 };
 
-Result<std::string> one_path(const char* verb, const TableArguments& words, const char* what) {
-  if (words.size() == 1) return words.front();
-  return invalid_argument(std::string("table ") + verb + ": expected " + what + ", got " +
-                          std::to_string(words.size()) + " words");
-}
-
 }  // namespace
 
 Result<TableAnswer> table_export(const config::EffectiveConfig& config,
                                  const TableArguments& words) {
   const bool as_overlay = has_flag(config, "--overlay-file");
-  const auto path = one_path("export", words, as_overlay ? "FILE" : "FOLDER");
-  if (!path) return path.error();
+  if (const auto ok = expect_words("export", words, 1, 1, as_overlay ? "FILE" : "FOLDER"); !ok) {
+    return ok.error();
+  }
+  const std::string& path = words.front();
   const auto tables = open_tables(config);
   if (!tables) return tables.error();
   const engine::TableView view = (*tables)->live->view();
   const engine::EngramLayout& layout = (*tables)->checkpoint.layout;
   if (as_overlay) {
-    const auto counts = engine::write_overlay_file(layout, view, *path);
+    const auto counts = engine::write_overlay_file(layout, view, path);
     if (!counts) return counts.error();
-    const engine::ExportReport report{{*path}, counts->n_rows, counts->n_ngrams, counts->n_ngrams,
-                                      0,       false};
+    const engine::ExportReport report{{path}, counts->n_rows, counts->n_ngrams, counts->n_ngrams,
+                                      0,      false};
     return answer_of(report, "The edits in effect, for `engramd table put --overlay`:\n");
   }
   LongExport work(config, "export");
-  const auto report = engine::export_shards((*tables)->folder, layout, view, *path, work.options());
+  const auto report =
+      engine::export_shards((*tables)->checkpoint.checkpoint, layout, view, path, work.options());
   if (!report) return report.error();
   return answer_of(*report, std::string("Safetensors files with the edited rows (") +
                                 (report->cloned ? "unchanged blocks shared" : "copied") + "):\n");
 }
 
 Result<TableAnswer> table_fold(const config::EffectiveConfig& config, const TableArguments& words) {
-  const auto path = one_path("fold", words, "FILE");
-  if (!path) return path.error();
+  if (const auto ok = expect_words("fold", words, 1, 1, "FILE"); !ok) return ok.error();
+  const std::string& path = words.front();
   const auto tables = open_tables(config);
   if (!tables) return tables.error();
   LongExport work(config, "fold");
   const auto report = engine::fold_table((*tables)->checkpoint.layout, (*tables)->live->view(),
-                                         *path, work.options());
+                                         path, work.options());
   if (!report) return report.error();
   return answer_of(*report,
-                   "The next generation of the table; serve it with --table " + *path + ":\n");
+                   "The next generation of the table; serve it with --table " + path + ":\n");
 }
 
 Result<TableAnswer> put_overlay(const config::EffectiveConfig& config, const std::string& file,

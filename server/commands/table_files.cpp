@@ -37,13 +37,6 @@ std::string word(const TableArguments& words, std::size_t i) {
   return i < words.size() ? words[i] : std::string();
 }
 
-Result<void> expect_words(const char* verb, const TableArguments& words, std::size_t least,
-                          std::size_t most, const char* usage) {
-  if (words.size() >= least && words.size() <= most) return {};
-  return invalid_argument(std::string("table ") + verb + ": expected " + usage + ", got " +
-                          std::to_string(words.size()) + " words");
-}
-
 // (N - 1) orders x heads x buckets x row bytes, with the real counts when heads differ.
 std::string size_arithmetic(const engine::TableHeader& header) {
   const engine::EngramLayout& layout = header.layout;
@@ -56,7 +49,7 @@ std::string size_arithmetic(const engine::TableHeader& header) {
     text += "  layer " + std::to_string(layer.layer_id) + ": " + std::to_string(layout.n_orders()) +
             " orders x " + std::to_string(layout.config.n_heads) + " heads x " + buckets +
             " buckets x " + std::to_string(header.row_bytes()) +
-            " B = " + format_bytes(layer.n_rows * header.row_bytes()) + " (" +
+            " B = " + engine::gigabytes(layer.n_rows * header.row_bytes()) + " (" +
             std::to_string(layer.n_rows) + " rows)\n";
   }
   return text;
@@ -112,9 +105,11 @@ json plan_json(const Result<engine::TableMemoryPlan>& plan) {
 std::string plan_text(const Result<engine::TableMemoryPlan>& plan) {
   if (!plan) return "memory: opening it would be refused: " + plan.error().message + "\n";
   return std::string("memory: ") + engine::name_of(plan->mode) + " (" + plan->reason + "): rows " +
-         format_bytes(plan->table_bytes) + ", checksums " + format_bytes(plan->checksums_bytes) +
-         ", owner tags " + format_bytes(plan->owner_bytes) + ", hot rows " +
-         format_bytes(plan->cache_bytes) + ", buffers " + format_bytes(plan->buffer_bytes) +
+         engine::gigabytes(plan->table_bytes) + ", checksums " +
+         engine::gigabytes(plan->checksums_bytes) + ", owner tags " +
+         engine::gigabytes(plan->owner_bytes) + ", hot rows " +
+         engine::gigabytes(plan->cache_bytes) + ", buffers " +
+         engine::gigabytes(plan->buffer_bytes) +
          (plan->direct_io ? ", past the page cache\n" : "\n");
 }
 
@@ -147,7 +142,7 @@ Result<TableAnswer> info_of_file(const std::string& path,
   structured["generation"] = header.generation;
   structured["memory_plan"] = plan_json(plan);
   return TableAnswer{"table: " + path + ", generation " + std::to_string(header.generation) + ", " +
-                         format_bytes(header.file_bytes) + "\n" + header_text(header) +
+                         engine::gigabytes(header.file_bytes) + "\n" + header_text(header) +
                          plan_text(plan),
                      std::move(structured)};
 }
@@ -242,8 +237,8 @@ Result<TableAnswer> write_and_describe(const config::EffectiveConfig& config, co
   std::snprintf(took, sizeof took, "written in %.1f s", seconds);
   answer->text += took;
   if (resumed > 0) {
-    answer->text +=
-        ", " + format_bytes(resumed * engine::kTablePageBytes) + " of it found in the partial file";
+    answer->text += ", " + engine::gigabytes(resumed * engine::kTablePageBytes) +
+                    " of it found in the partial file";
   }
   answer->text += "\n";
   answer->structured["seconds"] = seconds;
@@ -257,6 +252,13 @@ std::string file_named(const config::EffectiveConfig& config, const TableArgumen
 }
 
 }  // namespace
+
+Result<void> expect_words(const char* verb, const TableArguments& words, std::size_t least,
+                          std::size_t most, const char* usage) {
+  if (words.size() >= least && words.size() <= most) return {};
+  return invalid_argument(std::string("table ") + verb + ": expected " + usage + ", got " +
+                          std::to_string(words.size()) + " words");
+}
 
 Result<TableAnswer> table_info(const config::EffectiveConfig& config, const TableArguments& words) {
   if (const auto checked = expect_words("info", words, 0, 1, "[FILE|FOLDER]"); !checked) {

@@ -20,6 +20,10 @@ struct TableAnswer {
 };
 
 using TableArguments = std::vector<std::string>;
+// An error that says `usage` when a verb got another number of words.
+Result<void> expect_words(const char* verb, const TableArguments& words, std::size_t least,
+                          std::size_t most, const char* usage);
+
 Result<TableAnswer> table_info(const config::EffectiveConfig& config, const TableArguments& words);
 Result<TableAnswer> table_open(const config::EffectiveConfig& config, const TableArguments& words);
 Result<TableAnswer> table_create(const config::EffectiveConfig& config,
