@@ -17,6 +17,7 @@ enum class ErrorKind {
   kInvalidArgument,  // the caller's input is wrong: 4xx, MCP tool error
   kNotFound,         // a named thing does not exist
   kLimitExceeded,    // a configured limit was reached; the message names the option
+  kBusy,             // a queue is full: the same request may succeed in a moment
   kUnavailable,      // cannot be done now or on this machine (loading, no device, no remote)
   kCancelled,        // the caller asked to stop
   kEnvironment,      // file system or operating system said no
@@ -44,6 +45,9 @@ inline Error not_found(std::string message) {
 }
 inline Error limit_exceeded(std::string message) {
   return {ErrorKind::kLimitExceeded, std::move(message)};
+}
+inline Error busy(std::string message) {
+  return {ErrorKind::kBusy, std::move(message)};
 }
 inline Error unavailable(std::string message) {
   return {ErrorKind::kUnavailable, std::move(message)};

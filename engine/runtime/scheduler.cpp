@@ -31,8 +31,8 @@ Scheduler::~Scheduler() {
 Result<void> Scheduler::room_for_one_more(std::size_t n_waiting) const {
   if (stopping_) return unavailable("the engine is shutting down");
   if (static_cast<int>(n_waiting) < options_.queue_length_max) return {};
-  return limit_exceeded("the queue is full: " + std::to_string(n_waiting) +
-                        " requests wait (limits.queue_length_max); try again later");
+  return busy("the queue is full: " + std::to_string(n_waiting) +
+              " requests wait (limits.queue_length_max); try again later");
 }
 
 void Scheduler::submit(ChatJob job) {

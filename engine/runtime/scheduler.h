@@ -28,7 +28,7 @@ class Scheduler {
             std::string model_name);
   ~Scheduler();  // cancels what waits and runs, then joins
 
-  // Every outcome reaches the job's on_done, a full queue included (kLimitExceeded).
+  // Every outcome reaches the job's on_done, a full queue included (kBusy).
   void submit(ChatJob job);
   // `advance` is called between passes until it returns true. Its turns are short, and shorter
   // still when chats run beside it. Refused when the queue is full or the engine stops.

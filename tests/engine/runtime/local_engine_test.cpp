@@ -170,7 +170,7 @@ TEST(LocalEngineTest, AFullQueueIsRefusedAndDestructionAnswersEverybody) {
   int refused = 0;
   for (auto& future : all) {
     const auto result = future.get();
-    if (result.has_error() && result.error().kind == ErrorKind::kLimitExceeded) {
+    if (result.has_error() && result.error().kind == ErrorKind::kBusy) {
       EXPECT_THAT(result.error().message, ::testing::HasSubstr("queue_length_max"));
       ++refused;
     }
