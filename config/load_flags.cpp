@@ -53,6 +53,8 @@ class Parser {
       parse_command_flag(*command, word);
     } else if (const OptionRow* row = find_flag(word.name)) {
       parse_option(*row, word);
+    } else if (const OptionRow* negated = find_negated(word)) {
+      parse_option(*negated, {word.name, "false"});
     } else {
       unknown(word);
     }
@@ -81,6 +83,14 @@ class Parser {
     Result<Value> value = parse_text(row, *word.value);
     if (!value) return problem(word.name, value.error().message);
     parsed_.loaded.settings.push_back({&row, *value, Rank::kFlag, word.name, "flag " + word.name});
+  }
+
+  // "--no-auth" is "--auth=false".
+  static const OptionRow* find_negated(const Word& word) {
+    constexpr std::string_view kNo = "--no-";
+    if (word.value || !word.name.starts_with(kNo)) return nullptr;
+    const OptionRow* row = find_flag("--" + word.name.substr(kNo.size()));
+    return row && row->member.type == ValueType::kBool ? row : nullptr;
   }
 
   // 1 and 0 are left out: `engramd chat --engram 1` may as well be a prompt.

@@ -24,6 +24,7 @@ constexpr ValueType value_type() {
   if constexpr (std::is_same_v<T, std::string>) return ValueType::kText;
   if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return ValueType::kIntegerList;
   if constexpr (std::is_same_v<T, std::vector<double>>) return ValueType::kNumberList;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return ValueType::kTextList;
 }
 
 template <class Section, class T>

@@ -15,10 +15,19 @@
 
 namespace engramd::config {
 
-enum class ValueType { kBool, kInteger, kNumber, kText, kChoice, kIntegerList, kNumberList };
+enum class ValueType {
+  kBool,
+  kInteger,
+  kNumber,
+  kText,
+  kChoice,
+  kIntegerList,
+  kNumberList,
+  kTextList
+};
 
-// What a text must look like beyond being free of control characters.
-enum class Syntax { kAny, kPath, kDevice, kUrl, kVariableName };
+// What a text, or each one of a list, must look like beyond being free of control characters.
+enum class Syntax { kAny, kPath, kDevice, kUrl, kVariableName, kHost, kOrigin };
 
 // Where in Options a row lives. Choices travel as texts, so that a Value needs no enumerations.
 struct Member {

@@ -95,6 +95,36 @@ bool is_variable_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), allowed);
 }
 
+bool is_port(std::string_view text) {
+  return !text.empty() && text.size() <= 5 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// As a Host header has it: a name or an address, an IPv6 address in brackets, maybe a port.
+bool is_host(std::string_view text) {
+  const auto name_end = text.starts_with('[') ? text.find(']') + 1 : text.find(':');
+  const std::string_view name = text.substr(0, name_end);
+  const std::string_view rest = text.substr(name.size());
+  const auto allowed = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-_:[]").find(c) != std::string_view::npos;
+  };
+  return !name.empty() && std::all_of(name.begin(), name.end(), allowed) &&
+         (rest.empty() || (rest[0] == ':' && is_port(rest.substr(1))));
+}
+
+// As an Origin header has it: a scheme and a host, and nothing after them.
+bool is_origin(std::string_view text) {
+  const auto scheme_end = text.find("://");
+  if (scheme_end == std::string_view::npos || scheme_end == 0) return false;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.';
+  };
+  return std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme_end),
+                     allowed) &&
+         is_host(text.substr(scheme_end + 3));
+}
+
 bool has_syntax(const OptionRow& row, std::string_view text) {
   const bool clean = std::none_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -110,6 +140,10 @@ bool has_syntax(const OptionRow& row, std::string_view text) {
       return text.empty() || is_url(text);
     case Syntax::kVariableName:
       return is_variable_name(text);
+    case Syntax::kHost:
+      return is_host(text);
+    case Syntax::kOrigin:
+      return is_origin(text);
   }
   return false;
 }
@@ -175,6 +209,18 @@ std::optional<Value> to_list(const OptionRow& row, const Value& value) {
   return value;
 }
 
+std::optional<Value> to_text_list(const OptionRow& row, const Value& value) {
+  // An empty list has no type of its own.
+  const auto* none = std::get_if<std::vector<std::int64_t>>(&value);
+  if (none && none->empty()) return std::vector<std::string>();
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  if (!texts || texts->size() > kListItemsMax) return std::nullopt;
+  for (const std::string& text : *texts) {
+    if (text.find(',') != std::string::npos || !has_syntax(row, text)) return std::nullopt;
+  }
+  return value;
+}
+
 std::optional<Value> converted(const OptionRow& row, const Value& value) {
   switch (row.member.type) {
     case ValueType::kBool:
@@ -194,6 +240,8 @@ std::optional<Value> converted(const OptionRow& row, const Value& value) {
     case ValueType::kIntegerList:
     case ValueType::kNumberList:
       return to_list(row, value);
+    case ValueType::kTextList:
+      return to_text_list(row, value);
   }
   return std::nullopt;
 }
@@ -212,19 +260,27 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+std::vector<std::string> list_items(std::string_view text) {
+  std::vector<std::string> items;
+  while (!trimmed(text).empty()) {
+    const auto comma = std::min(text.find(','), text.size());
+    items.emplace_back(trimmed(text.substr(0, comma)));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return items;
+}
+
 template <class Number>
 std::optional<Value> parse_list(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
-  std::vector<Number> items;
-  while (!trimmed(text).empty()) {
-    const auto comma = std::min(text.find(','), text.size());
-    const auto item = parse_number<Number>(trimmed(text.substr(0, comma)));
-    if (!item) return std::nullopt;
-    items.push_back(*item);
-    text.remove_prefix(std::min(comma + 1, text.size()));
+  std::vector<Number> numbers;
+  for (const std::string& item : list_items(text)) {
+    const auto number = parse_number<Number>(item);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
   }
-  return items;
+  return numbers;
 }
 
 template <class T>
@@ -248,6 +304,8 @@ std::optional<Value> parsed(ValueType type, std::string_view text) {
       return parse_list<std::int64_t>(text);
     case ValueType::kNumberList:
       return parse_list<double>(text);
+    case ValueType::kTextList:
+      return list_items(text);
   }
   return std::nullopt;
 }
@@ -264,6 +322,10 @@ std::string expected_text(const OptionRow& row) {
       return "an http:// or https:// address without user and password";
     case Syntax::kVariableName:
       return "the name of an environment variable (never the key itself)";
+    case Syntax::kHost:
+      return "a host name or address, maybe with :port";
+    case Syntax::kOrigin:
+      return "an origin, scheme://host or scheme://host:port";
   }
   return "a text";
 }
@@ -294,6 +356,9 @@ std::string expected_value(const OptionRow& row) {
       return "a list of up to " + std::to_string(kListItemsMax) + " integers " + range_text(row);
     case ValueType::kNumberList:
       return "a list of up to " + std::to_string(kListItemsMax) + " numbers " + range_text(row);
+    case ValueType::kTextList:
+      return "a list of up to " + std::to_string(kListItemsMax) + " texts, each " +
+             expected_text(row);
   }
   return {};
 }
@@ -324,6 +389,9 @@ std::string to_toml(const Value& value) {
           [](const std::vector<double>& items) {
             return "[" + joined(items, ", ", toml_number) + "]";
           },
+          [](const std::vector<std::string>& items) {
+            return "[" + joined(items, ", ", quoted) + "]";
+          },
       },
       value);
 }
@@ -331,6 +399,9 @@ std::string to_toml(const Value& value) {
 std::string to_text(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    return joined(*texts, ",", [](const std::string& text) { return text; });
+  }
   std::string out = to_toml(value);
   if (out.starts_with('[')) out = out.substr(1, out.size() - 2);
   std::erase(out, ' ');

@@ -17,7 +17,7 @@ namespace engramd::config {
 struct OptionRow;
 
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                           std::vector<double>>;
+                           std::vector<double>, std::vector<std::string>>;
 
 // What a file holds at a key: a value, or a kind that no option takes ("null", "a date", ...).
 struct FoundValue {

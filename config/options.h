@@ -130,10 +130,26 @@ struct LimitOptions {
   std::int64_t in_flight_max = 64;     // calls of one client that run at once
   std::int64_t queue_length_max = 64;  // requests that wait for the engine
   std::int64_t prompt_tokens_max = 131072;
-  std::int64_t inspect_positions_max = 2048;  // tokens of one engram_lookup or gate_inspect
+  std::int64_t inspect_positions_max = 2048;   // tokens of one engram_lookup or gate_inspect
+  std::int64_t http_header_bytes_max = 32768;  // request line and headers
+  std::int64_t http_body_bytes_max = 16777216;
+  std::int64_t http_body_bytes_per_second_min = 512;  // of a body that is on its way
+  std::int64_t connections_max = 4096;                // of the TCP port
+  std::int64_t requests_per_minute = 6000000;         // of one address; a benchmark stays below
+  std::int64_t send_queue_bytes_max = 8388608;  // that wait for one client before it is dropped
 };
 
+// The daemon's TCP port: HTTP and WebSocket.
 struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::int64_t port = 3647;                  // ENGR on a telephone's keys; 0: any free one
+  bool auth = true;                          // a bearer token is asked for
+  std::vector<std::string> allowed_hosts;    // besides loopback names and `host`
+  std::vector<std::string> allowed_origins;  // besides loopback ones; these also get CORS headers
+  std::int64_t header_timeout_ms = 10000;
+  std::int64_t idle_timeout_ms = 90000;  // clients keep a connection for 60 s and less
+  std::int64_t write_timeout_ms = 30000;
+  std::int64_t websocket_ping_ms = 25000;
   std::int64_t shutdown_timeout_ms = 5000;
   std::int64_t progress_interval_ms = 200;
 };

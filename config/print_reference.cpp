@@ -37,6 +37,8 @@ std::string value_name(const OptionRow& row) {
     case ValueType::kIntegerList:
     case ValueType::kNumberList:
       return "N,N,...";
+    case ValueType::kTextList:
+      return "TEXT,TEXT,...";
     case ValueType::kText:
       break;
     case ValueType::kChoice: {

@@ -84,9 +84,12 @@ void add_found(const SourceFile& file, const FoundKey& found, LoadedSettings& lo
 FoundValue found_list(const std::vector<FoundValue>& items) {
   std::vector<std::int64_t> integers;
   std::vector<double> numbers;
+  std::vector<std::string> texts;
   for (const FoundValue& item : items) {
     if (!item.value) return {{}, "a list with " + item.kind};
-    if (const auto* integer = std::get_if<std::int64_t>(&*item.value)) {
+    if (const auto* text = std::get_if<std::string>(&*item.value)) {
+      texts.push_back(*text);
+    } else if (const auto* integer = std::get_if<std::int64_t>(&*item.value)) {
       integers.push_back(*integer);
       numbers.push_back(static_cast<double>(*integer));
     } else if (const auto* number = std::get_if<double>(&*item.value)) {
@@ -96,7 +99,9 @@ FoundValue found_list(const std::vector<FoundValue>& items) {
     }
   }
   if (integers.size() == items.size()) return {integers, {}};
-  return {numbers, {}};
+  if (numbers.size() == items.size()) return {numbers, {}};
+  if (texts.size() == items.size()) return {texts, {}};
+  return {{}, "a list of texts and numbers"};
 }
 
 }  // namespace engramd::config

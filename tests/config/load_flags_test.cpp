@@ -40,6 +40,9 @@ TEST(LoadFlags, BooleansTakeAWordOrStandAlone) {
   EXPECT_EQ(engram({"--engram", "hi"}), std::pair(true, std::size_t{1}));
   EXPECT_EQ(engram({"--engram", "1"}), std::pair(true, std::size_t{1}));
   EXPECT_EQ(engram({"--engram"}), std::pair(true, std::size_t{0}));
+  EXPECT_EQ(engram({"--no-auth", "hi"}), std::pair(false, std::size_t{1}));
+  EXPECT_THAT(load({"--no-auth=true"}).loaded.problems, testing::SizeIs(1));
+  EXPECT_THAT(load({"--no-port"}).loaded.problems, testing::SizeIs(1));
 }
 
 TEST(LoadFlags, ValuesMayLookLikeFlagsOrBeEmpty) {

@@ -55,7 +55,11 @@ TEST(LoadToml, ShapesThatNoOptionHasAreRefused) {
   EXPECT_THAT(load("[moe]\ntop_k = {}").problems, ElementsAre(HasSubstr("got an empty table")));
   EXPECT_THAT(load("engram.ngram_orders = [[2]]").problems, ElementsAre(HasSubstr("a list with")));
   EXPECT_THAT(load("engram.ngram_orders = [2, \"x\"]").problems,
-              ElementsAre(HasSubstr("got a list with \"x\"")));
+              ElementsAre(HasSubstr("got a list of texts and numbers")));
+  EXPECT_THAT(load("engram.ngram_orders = [\"x\"]").problems,
+              ElementsAre(HasSubstr("got [\"x\"]")));
+  EXPECT_THAT(load("engram.ngram_orders = [true]").problems,
+              ElementsAre(HasSubstr("got a list with true")));
   EXPECT_THAT(load("[moe]\n[engram.table]\n").problems, IsEmpty());
   EXPECT_THAT(load("[unheard]\n").problems, ElementsAre(HasSubstr("unknown key unheard")));
 }

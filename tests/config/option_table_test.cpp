@@ -36,6 +36,10 @@ Value other_value(const OptionRow& row) {
                                        static_cast<std::int64_t>(row.maximum)};
     case ValueType::kNumberList:
       return std::vector<double>{row.minimum, row.maximum};
+    case ValueType::kTextList:
+      if (row.syntax == Syntax::kHost) return std::vector<std::string>{"example.org", "[::1]:80"};
+      if (row.syntax == Syntax::kOrigin) return std::vector<std::string>{"https://example.org"};
+      return std::vector<std::string>{"a b", "c"};
   }
   switch (row.syntax) {
     case Syntax::kDevice:
@@ -46,6 +50,10 @@ Value other_value(const OptionRow& row) {
       return std::string("ANOTHER_KEY");
     case Syntax::kPath:
       return std::string("/a folder/\"x\"=#.bin");
+    case Syntax::kHost:
+      return std::string("0.0.0.0");
+    case Syntax::kOrigin:
+      return std::string("https://example.org");
     case Syntax::kAny:
       return std::string("other \"value\" \\ with # signs, \xC3\xA9");
   }
@@ -76,6 +84,10 @@ std::vector<Value> outside(const OptionRow& row) {
       return {std::string("nonsense")};
     case ValueType::kText:
       return {std::string("line\nbreak"), std::string(kTextBytesMax + 1, 'x')};
+    case ValueType::kTextList:
+      return {std::vector<std::string>{"line\nbreak"}, std::vector<std::string>{"a,b"},
+              std::vector<std::string>(kListItemsMax + 1, "https://example.org"),
+              std::vector<std::int64_t>{1}};
     case ValueType::kBool:
       return {std::int64_t{1}};
   }

@@ -56,6 +56,25 @@ TEST(OptionValue, ListsAndBooleansHaveSeveralSpellings) {
   EXPECT_EQ(parse_bool_word("TRUE"), std::nullopt);
 }
 
+TEST(OptionValue, HostsAndOriginsAreListsOfTexts) {
+  const OptionRow& hosts = *find_option("server.allowed_hosts");
+  const Value expected = std::vector<std::string>{"a.example", "[::1]:80", "10.0.0.1:8080"};
+  EXPECT_EQ(*parse_text(hosts, "a.example, [::1]:80,10.0.0.1:8080"), expected);
+  EXPECT_EQ(*convert(hosts, {std::vector<std::int64_t>{}, {}}), Value(std::vector<std::string>{}));
+  EXPECT_EQ(to_text(expected), "a.example,[::1]:80,10.0.0.1:8080");
+  EXPECT_EQ(to_toml(expected), R"(["a.example", "[::1]:80", "10.0.0.1:8080"])");
+  for (const char* bad : {"http://a", "a/b", "a b", "[::1", "a:b", "a:123456", ":80", "a,,b"}) {
+    EXPECT_FALSE(parse_text(hosts, bad).has_value()) << bad;
+  }
+  const OptionRow& origins = *find_option("server.allowed_origins");
+  for (const char* good : {"https://a.example", "vscode-webview://x", "http://[::1]:80", ""}) {
+    EXPECT_TRUE(parse_text(origins, good).has_value()) << good;
+  }
+  for (const char* bad : {"*", "null", "a.example", "https://a.example/", "://a", "https://"}) {
+    EXPECT_FALSE(parse_text(origins, bad).has_value()) << bad;
+  }
+}
+
 TEST(OptionValue, IntegersServeAsNumbersButNotTheOtherWayRound) {
   EXPECT_EQ(*convert(*find_option("sampling.temperature"), {std::int64_t{1}, {}}), Value(1.0));
   EXPECT_FALSE(convert(*find_option("moe.top_k"), {6.0, {}}).has_value());
