@@ -32,11 +32,24 @@ struct Observer {
       tool_finished;
 };
 
+// One thing to send. Transports with one pipe need only `message`; HTTP sends each thing on the
+// stream of the request that it belongs to.
+struct Outgoing {
+  std::string message = {};  // serialised, without newline; empty: nothing, only `last` counts
+  std::uint64_t stream = 0;  // the number receive() was given; 0: belongs to no received message
+  bool last = false;         // nothing more follows on that stream
+  int error_code = 0;        // of an answer that is an error
+};
+using Sink = std::function<void(Outgoing outgoing)>;
+
 class Connection {
  public:
   virtual ~Connection() = default;
-  // One message (no framing). Answers go to the sink given at connect(), at once or later.
-  virtual void receive(std::string_view message) = 0;
+  // One message (no framing). Answers go to the sink given at connect(), at once or later. `stream`
+  // comes back with everything that is sent because of this message.
+  virtual void receive(std::string_view message, std::uint64_t stream = 0) = 0;
+  // The same for a message that was parsed already (with the limits of the dispatcher).
+  virtual void receive(Incoming incoming, std::uint64_t stream) = 0;
   // A message over the limit, of which the transport kept only the beginning: answers with an error
   // (under the message's id if the beginning shows it). receive() does this by itself.
   virtual void receive_oversize(std::string_view beginning) = 0;
@@ -44,6 +57,8 @@ class Connection {
   virtual void set_ascii_only(bool ascii_only) = 0;
   // Ends every open subscriptions/listen with its result; part of a graceful shutdown.
   virtual void end_subscriptions() = 0;
+  // What came with that number needs no answer any more: its sender has gone.
+  virtual void cancel_stream(std::uint64_t stream) = 0;
   // The peer has gone: stops everything in flight, nothing is sent afterwards. The destructor does
   // this too.
   virtual void close() = 0;
@@ -52,12 +67,21 @@ class Connection {
   virtual int in_flight() const = 0;
 };
 
+// tools, prompts, resources: that list. Else the resource `uri`.
+struct Change {
+  enum class What { kTools, kPrompts, kResources, kResource } what = What::kResource;
+  std::string uri = {};
+};
+
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
-  // send: one serialised message without newline; never throws. It may be called inside receive()
-  // and may itself call any function of the Connection.
-  virtual std::unique_ptr<Connection> connect(std::function<void(std::string message)> send) = 0;
+  // send: never throws. It may be called inside receive() and may itself call any function of the
+  // Connection.
+  virtual std::unique_ptr<Connection> connect(Sink send) = 0;
+  // Tells every client that asked: a list of the registry is another now (Registry::changing
+  // says that it can be), or a resource reads otherwise.
+  virtual void announce(Change change) = 0;
 };
 
 // `registry` must outlive the dispatcher and its connections, and lint_registry() be content. `now`

@@ -59,6 +59,7 @@ Outcome list_resources(const Registry& registry, const json& params, Revision re
   if (auto refusal = refuse_cursor(params)) return *refusal;
   json resources = json::array();
   for (const Resource& resource : registry.resources) {
+    if (resource.available && !resource.available()) continue;
     json entry = {{"uri", resource.uri}, {"name", resource.name}};
     set_title(entry, resource.title, revision);
     set_unless_empty(entry, "description", resource.description);
@@ -68,25 +69,68 @@ Outcome list_resources(const Registry& registry, const json& params, Revision re
   return Outcome::success({{"resources", std::move(resources)}});
 }
 
-Outcome list_resource_templates(const Registry&, const json& params, Revision) {
+Outcome list_resource_templates(const Registry& registry, const json& params, Revision revision) {
   if (auto refusal = refuse_cursor(params)) return *refusal;
-  return Outcome::success({{"resourceTemplates", json::array()}});
+  json templates = json::array();
+  for (const ResourceTemplate& resource : registry.resource_templates) {
+    json entry = {{"uriTemplate", resource.uri_template}, {"name", resource.name}};
+    set_title(entry, resource.title, revision);
+    set_unless_empty(entry, "description", resource.description);
+    set_unless_empty(entry, "mimeType", resource.mime_type);
+    templates.push_back(std::move(entry));
+  }
+  return Outcome::success({{"resourceTemplates", std::move(templates)}});
+}
+
+// What stands for the variable of the template in `uri`; nothing when the URI does not fit.
+std::optional<std::string> variable_in(const ResourceTemplate& resource, const std::string& uri) {
+  const std::string& pattern = resource.uri_template;
+  const std::size_t open = pattern.find('{');
+  const std::size_t n_after = pattern.size() - pattern.find('}') - 1;
+  if (uri.size() <= open + n_after || uri.compare(0, open, pattern, 0, open) != 0 ||
+      uri.compare(uri.size() - n_after, n_after, pattern, pattern.size() - n_after, n_after) != 0) {
+    return std::nullopt;
+  }
+  return uri.substr(open, uri.size() - n_after - open);
+}
+
+std::string variable_name(const ResourceTemplate& resource) {
+  const std::size_t open = resource.uri_template.find('{') + 1;
+  return resource.uri_template.substr(open, resource.uri_template.find('}') - open);
+}
+
+Outcome resource_not_found(const std::string& uri, Revision revision) {
+  return Outcome::failure(revision == kModern ? kInvalidParams : kResourceNotFound,
+                          "resource not found: " + quote(uri) + "; see resources/list",
+                          {{"uri", uri}});
+}
+
+Outcome contents_of(const std::string& uri, const std::string& mime_type, bool is_base64,
+                    const Result<std::string>& text, Revision revision) {
+  if (text.has_error()) {
+    return text.error().kind == ErrorKind::kNotFound
+               ? resource_not_found(uri, revision)
+               : Outcome::failure(kInternalError, text.error().message);
+  }
+  json contents = {{"uri", uri}};
+  contents[is_base64 ? "blob" : "text"] = is_base64 ? *text : sanitise_text(*text);
+  set_unless_empty(contents, "mimeType", mime_type);
+  return Outcome::success({{"contents", json::array({std::move(contents)})}});
 }
 
 Outcome read_resource(const Registry& registry, const json& params, Revision revision) {
   const std::string* uri = string_at(params, "uri");
   if (!uri) return Outcome::failure(kInvalidParams, "uri must be a string");
-  for (const Resource& resource : registry.resources) {
-    if (resource.uri != *uri) continue;
-    const Result<std::string> text = resource.read();
-    if (!text.has_value()) return Outcome::failure(kInternalError, text.error().message);
-    json contents = {{"uri", *uri}, {"text", sanitise_text(*text)}};
-    set_unless_empty(contents, "mimeType", resource.mime_type);
-    return Outcome::success({{"contents", json::array({std::move(contents)})}});
+  for (const Resource& each : registry.resources) {
+    if (each.uri != *uri || (each.available && !each.available())) continue;
+    return contents_of(*uri, each.mime_type, each.is_base64, each.read(), revision);
   }
-  return Outcome::failure(revision == kModern ? kInvalidParams : kResourceNotFound,
-                          "resource not found: " + quote(*uri) + "; see resources/list",
-                          {{"uri", *uri}});
+  for (const ResourceTemplate& each : registry.resource_templates) {
+    if (const auto value = variable_in(each, *uri)) {
+      return contents_of(*uri, each.mime_type, false, each.read(*value), revision);
+    }
+  }
+  return resource_not_found(*uri, revision);
 }
 
 Outcome list_prompts(const Registry& registry, const json& params, Revision revision) {
@@ -134,13 +178,28 @@ std::optional<Outcome> refuse_argument(const Prompt& prompt, const std::string& 
                                               quote(name) + suggest(name, known));
 }
 
-Outcome get_prompt(const Registry& registry, const json& params, Revision) {
+// 2026-07-28 basic/patterns/mrtr: what the prompt still has to ask; nothing when it can be
+// rendered.
+std::optional<Outcome> ask_first(const Prompt& prompt, const json& params, Revision revision) {
+  if (!prompt.questions || revision != kModern) return std::nullopt;
+  Inputs inputs;
+  inputs.responses = params.value("inputResponses", json::object());
+  if (!inputs.responses.is_object()) {
+    return Outcome::failure(kInvalidParams, "inputResponses must be an object");
+  }
+  json questions = prompt.questions(inputs);
+  if (questions.is_null()) return std::nullopt;
+  return Outcome::success(
+      {{"resultType", "input_required"}, {"inputRequests", std::move(questions)}});
+}
+
+Outcome get_prompt(const Registry& registry, const json& params, Revision revision) {
   const auto [prompt, failure] = find_prompt(registry, string_at(params, "name"));
   if (!prompt) return failure;
   json given = params.value("arguments", json());
   if (given.is_null()) given = json::object();
   if (!given.is_object()) return Outcome::failure(kInvalidParams, "arguments must be an object");
-  std::vector<std::pair<std::string, std::string>> arguments;
+  PromptArguments arguments;
   for (const auto& [name, value] : given.items()) {
     if (auto refusal = refuse_argument(*prompt, name)) return *refusal;
     if (!value.is_string()) {
@@ -153,6 +212,7 @@ Outcome get_prompt(const Registry& registry, const json& params, Revision) {
       return Outcome::failure(kInvalidParams, "missing argument " + quote(argument.name));
     }
   }
+  if (auto questions = ask_first(*prompt, params, revision)) return *questions;
   const auto rendered = prompt->render(arguments);
   if (!rendered.has_value()) {
     const bool callers_fault = rendered.error().kind == ErrorKind::kInvalidArgument;
@@ -161,15 +221,45 @@ Outcome get_prompt(const Registry& registry, const json& params, Revision) {
   }
   json messages = json::array();
   for (const PromptMessage& message : *rendered) {
-    messages.push_back({{"role", message.role},
-                        {"content", {{"type", "text"}, {"text", sanitise_text(message.text)}}}});
+    json block = message.block;
+    if (block.is_null()) block = {{"type", "text"}, {"text", sanitise_text(message.text)}};
+    messages.push_back({{"role", message.role}, {"content", std::move(block)}});
   }
   json result = {{"messages", std::move(messages)}};
   set_unless_empty(result, "description", prompt->description);
   return Outcome::success(std::move(result));
 }
 
-// Prompt arguments are free text, so there is nothing to propose; the names are still checked.
+// server/utilities/completion: at most 100 values.
+constexpr std::size_t kCompletionsMax = 100;
+
+Outcome completions(const KnownValues& values, const std::string& prefix) {
+  json proposed = json::array();
+  std::size_t total = 0;
+  for (const std::string& value : values ? values() : std::vector<std::string>()) {
+    if (!value.starts_with(prefix)) continue;
+    if (++total <= kCompletionsMax) proposed.push_back(value);
+  }
+  return Outcome::success({{"completion",
+                            {{"values", std::move(proposed)},
+                             {"total", total},
+                             {"hasMore", total > kCompletionsMax}}}});
+}
+
+Outcome complete_resource(const Registry& registry, const std::string* uri,
+                          const std::string& argument, const std::string& prefix) {
+  if (!uri) return Outcome::failure(kInvalidParams, "ref.uri must be a string");
+  for (const ResourceTemplate& each : registry.resource_templates) {
+    if (each.uri_template != *uri) continue;
+    if (variable_name(each) != argument) {
+      return Outcome::failure(kInvalidParams, "the template has no variable " + quote(argument));
+    }
+    return completions(each.values, prefix);
+  }
+  return Outcome::failure(kInvalidParams, "unknown resource template " + quote(*uri) +
+                                              "; see resources/templates/list");
+}
+
 Outcome complete(const Registry& registry, const json& params, Revision) {
   const json reference = params.value("ref", json());
   const json argument = params.value("argument", json());
@@ -179,16 +269,20 @@ Outcome complete(const Registry& registry, const json& params, Revision) {
                             "expected ref {type, ...} and argument {name, value}, all strings");
   }
   const std::string& type = *string_at(reference, "type");
+  const std::string& name = *string_at(argument, "name");
+  const std::string& prefix = *string_at(argument, "value");
   if (type == "ref/resource") {
-    return Outcome::failure(kInvalidParams, "there are no resource templates to complete");
+    return complete_resource(registry, string_at(reference, "uri"), name, prefix);
   }
   if (type != "ref/prompt")
     return Outcome::failure(kInvalidParams, "unknown ref type " + quote(type));
   const auto [prompt, failure] = find_prompt(registry, string_at(reference, "name"));
   if (!prompt) return failure;
-  if (auto refusal = refuse_argument(*prompt, *string_at(argument, "name"))) return *refusal;
-  return Outcome::success(
-      {{"completion", {{"values", json::array()}, {"total", 0}, {"hasMore", false}}}});
+  if (auto refusal = refuse_argument(*prompt, name)) return *refusal;
+  for (const PromptArgument& each : prompt->arguments) {
+    if (each.name == name) return completions(each.values, prefix);
+  }
+  return completions(nullptr, prefix);
 }
 
 constexpr Feature kFeatures[] = {
@@ -217,20 +311,35 @@ json server_info(const Registry& registry, Revision revision) {
 }
 
 // Everything is offered even when a registry leaves a list empty: clients ask for all four at start
-// and an empty list reads better than an error. No listChanged: the lists never change.
-json server_capabilities(Revision revision) {
-  json capabilities = {
-      {"tools", json::object()}, {"resources", json::object()}, {"prompts", json::object()}};
+// and an empty list reads better than an error.
+json server_capabilities(const Registry& registry, Revision revision) {
+  json capabilities = {{"tools", json::object()},
+                       {"resources", {{"subscribe", true}}},
+                       {"prompts", json::object()},
+                       {"logging", json::object()}};
+  if (registry.changing.tools) capabilities["tools"]["listChanged"] = true;
+  if (registry.changing.prompts) capabilities["prompts"]["listChanged"] = true;
+  if (registry.changing.resources) capabilities["resources"]["listChanged"] = true;
   if (revision >= Revision::k2025_03_26) capabilities["completions"] = json::object();
-  if (revision != kModern) capabilities["logging"] = json::object();
   return capabilities;
+}
+
+bool has_resource(const Registry& registry, const std::string& uri) {
+  return std::any_of(registry.resources.begin(), registry.resources.end(),
+                     [&](const Resource& each) { return each.uri == uri; }) ||
+         std::any_of(
+             registry.resource_templates.begin(), registry.resource_templates.end(),
+             [&](const ResourceTemplate& each) { return variable_in(each, uri).has_value(); });
 }
 
 json tool_result(ToolResult result, Revision revision) {
   const bool has_structure = !result.is_error && !result.structured.is_null();
   std::string text = result.text.empty() && has_structure ? serialise(result.structured)
                                                           : sanitise_text(result.text);
-  json reply = {{"content", json::array({{{"type", "text"}, {"text", std::move(text)}}})}};
+  json reply = {{"content", std::move(result.blocks)}};
+  if (reply["content"].is_null()) {
+    reply["content"] = json::array({{{"type", "text"}, {"text", std::move(text)}}});
+  }
   if (has_structure && revision >= Revision::k2025_06_18) {
     reply["structuredContent"] = std::move(result.structured);
   }

@@ -23,7 +23,10 @@ struct Feature {
 const Feature* find_feature(std::string_view method);
 
 json server_info(const Registry& registry, Revision revision);
-json server_capabilities(Revision revision);
+json server_capabilities(const Registry& registry, Revision revision);
+
+// A resource of that URI or a template that it fits.
+bool has_resource(const Registry& registry, const std::string& uri);
 
 // The `content`, `structuredContent` and `isError` of a tools/call result.
 json tool_result(ToolResult result, Revision revision);

@@ -109,6 +109,19 @@ Message invalid(json id, int code, std::string message) {
   return result;
 }
 
+// The error of a response, whatever was made of it.
+RpcError read_error(const json& error) {
+  RpcError result{kInternalError, "the client answered with an error", nullptr};
+  if (!error.is_object()) return result;
+  if (error.contains("code") && error["code"].is_number_integer() && error["code"] != 0) {
+    result.code = error["code"].get<int>();
+  }
+  if (error.contains("message") && error["message"].is_string()) {
+    result.message = error["message"].get<std::string>();
+  }
+  return result;
+}
+
 Message read_message(json value) {
   if (!value.is_object()) {
     return invalid(nullptr, kInvalidRequest,
@@ -119,6 +132,12 @@ Message read_message(json value) {
   const bool has_method = value.contains("method") && value["method"].is_string();
   if (!value.contains("method") && (value.contains("result") || value.contains("error"))) {
     message.kind = MessageKind::kResponse;
+    if (has_id) message.id = std::move(value["id"]);
+    if (value.contains("result")) {
+      message.params = std::move(value["result"]);
+    } else {
+      message.error = read_error(value["error"]);
+    }
     return message;
   }
   if (has_id && !is_valid_id(value["id"])) {
@@ -222,6 +241,10 @@ json make_response(const json& id, Outcome outcome) {
 
 json make_notification(std::string_view method, json params) {
   return {{"jsonrpc", "2.0"}, {"method", method}, {"params", std::move(params)}};
+}
+
+json make_request(const json& id, std::string_view method, json params) {
+  return {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
 }
 
 std::string serialise(const json& value, bool ascii_only) {

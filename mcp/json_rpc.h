@@ -36,8 +36,8 @@ struct Message {
   MessageKind kind = MessageKind::kInvalid;
   json id;  // string or integer exactly as received; null: none, or none that could be read
   std::string method;
-  json params;     // null: none
-  RpcError error;  // kInvalid only
+  json params;     // null: none; of a response: its result
+  RpcError error;  // of kInvalid, and of a response that says so (its code is not 0)
 };
 
 struct Incoming {
@@ -58,6 +58,7 @@ bool is_valid_id(const json& id);
 
 json make_response(const json& id, Outcome outcome);
 json make_notification(std::string_view method, json params);
+json make_request(const json& id, std::string_view method, json params);
 
 // One line, never throws: bytes that are not UTF-8 become U+FFFD.
 std::string serialise(const json& value, bool ascii_only = false);

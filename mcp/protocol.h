@@ -63,6 +63,9 @@ inline constexpr std::string_view kResourcesRead = "resources/read";
 inline constexpr std::string_view kPromptsList = "prompts/list";
 inline constexpr std::string_view kPromptsGet = "prompts/get";
 inline constexpr std::string_view kCompletionComplete = "completion/complete";
+// Requests of the legacy era only (server/resources#subscriptions).
+inline constexpr std::string_view kResourcesSubscribe = "resources/subscribe";
+inline constexpr std::string_view kResourcesUnsubscribe = "resources/unsubscribe";
 
 // Notifications (basic/utilities/cancellation, basic/utilities/progress,
 // 2026-07-28 basic/patterns/subscriptions).
@@ -70,6 +73,12 @@ inline constexpr std::string_view kCancelled = "notifications/cancelled";
 inline constexpr std::string_view kProgress = "notifications/progress";
 inline constexpr std::string_view kSubscriptionsAcknowledged =
     "notifications/subscriptions/acknowledged";
+// server/tools, server/prompts, server/resources: what changed; server/utilities/logging.
+inline constexpr std::string_view kToolsListChanged = "notifications/tools/list_changed";
+inline constexpr std::string_view kPromptsListChanged = "notifications/prompts/list_changed";
+inline constexpr std::string_view kResourcesListChanged = "notifications/resources/list_changed";
+inline constexpr std::string_view kResourcesUpdated = "notifications/resources/updated";
+inline constexpr std::string_view kLogMessage = "notifications/message";
 
 // Keys of _meta (2026-07-28 basic/index#meta; progressToken in every revision).
 inline constexpr char kMeta[] = "_meta";

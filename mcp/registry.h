@@ -13,14 +13,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "config/result.h"
+#include "mcp/json_rpc.h"
 #include "mcp/schema.h"
 
 namespace engramd::mcp {
-
-using nlohmann::json;
 
 // What a tool gives back. Failures that a model can act on are ToolResult::error (isError), not
 // protocol errors.
@@ -32,8 +29,15 @@ struct ToolResult {
   std::string text = {};  // what a person or a model reads; empty: `structured`, serialised
   json structured = {};   // conforms to the tool's output schema; null for errors
   bool is_error = false;
+  json blocks = {};  // instead of `text`: an array of content blocks (images, resources)
 
   static ToolResult error(std::string message);
+};
+
+// What a client has answered to the questions of require_input(), when a request comes again.
+struct Inputs {
+  json responses = json::object();  // by key
+  json state = nullptr;             // as it was given to require_input(); nobody has changed it
 };
 
 // One running tools/call. Shared handle; finish() takes effect once, later calls are ignored, and
@@ -47,7 +51,19 @@ class ToolCall {
   virtual bool wants_progress() const = 0;
   // Increasing values only; rate-limited; dropped when the client gave no token.
   virtual void progress(double done, std::optional<double> total, const std::string& message) = 0;
+  // To the client's log, when it wants this level (RFC 5424's names); `data`: a text or an object.
+  virtual void log(std::string_view level, json data) = 0;
   virtual void finish(ToolResult result) = 0;
+  virtual void refuse(RpcError error) = 0;  // a protocol error instead of a result
+
+  // Has the client declared "sampling", "elicitation" or "roots"?
+  virtual bool client_can(std::string_view capability) const = 0;
+  // Ends this call with questions to the client: {key: {method, params}}, only of methods that it
+  // has declared. Once it has answered, the handler runs again, with a call whose inputs() hold the
+  // answers given so far and `state`. (Legacy clients are asked by requests of ours, modern ones by
+  // an input_required result.)
+  virtual void require_input(json questions, json state) = 0;
+  virtual const Inputs& inputs() const = 0;
 };
 
 struct ToolAnnotations {
@@ -74,28 +90,56 @@ struct Resource {
   std::string description = {};
   std::string mime_type = {};
   std::function<Result<std::string>()> read = {};  // text contents
+  bool is_base64 = false;                          // what read() gives is a blob
+  std::function<bool()> available = {};            // null: always
+};
+
+// The values that an argument can take now; those that begin with what was typed are proposed.
+using KnownValues = std::function<std::vector<std::string>()>;
+
+// Resources that differ in one part of their URI: "engramd://snapshot/{name}".
+struct ResourceTemplate {
+  std::string uri_template = {};  // with exactly one {variable}
+  std::string name = {};
+  std::string title = {};
+  std::string description = {};
+  std::string mime_type = {};
+  std::function<Result<std::string>(const std::string& value)> read = {};  // kNotFound: no such one
+  KnownValues values = {};                                                 // null: proposes nothing
 };
 
 struct PromptArgument {
   std::string name = {};
   std::string description = {};
   bool required = false;
+  KnownValues values = {};  // null: proposes nothing
 };
 
 struct PromptMessage {
   std::string role = {};  // "user" or "assistant"
   std::string text = {};
+  json block = {};  // instead of `text`: a content block
 };
+
+using PromptArguments = std::vector<std::pair<std::string, std::string>>;  // those given, by name
 
 struct Prompt {
   std::string name = {};
   std::string title = {};
   std::string description = {};
   std::vector<PromptArgument> arguments = {};
-  // arguments: those given, by name
-  std::function<Result<std::vector<PromptMessage>>(
-      const std::vector<std::pair<std::string, std::string>>&)>
-      render = {};
+  std::function<Result<std::vector<PromptMessage>>(const PromptArguments&)> render = {};
+  // Modern clients only: the questions (as for ToolCall::require_input) that are open while these
+  // answers are there; null: none, render() may run. Absent: never asks.
+  std::function<json(const Inputs&)> questions = {};
+};
+
+// Which lists can become others while the daemon runs; each change is announced
+// (Dispatcher::announce).
+struct ChangingLists {
+  bool tools = false;
+  bool prompts = false;
+  bool resources = false;
 };
 
 struct Registry {
@@ -105,7 +149,9 @@ struct Registry {
   std::string instructions;
   std::vector<Tool> tools;
   std::vector<Resource> resources;
+  std::vector<ResourceTemplate> resource_templates;
   std::vector<Prompt> prompts;
+  ChangingLists changing;
 };
 
 // What in a registry would make a client drop or mistake an entry: names, missing or overlong

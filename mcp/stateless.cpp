@@ -8,8 +8,8 @@
 namespace engramd::mcp::stateless {
 namespace {
 
-// Lists are fixed while the daemon runs and the same for everyone; five minutes bound how long a
-// client can miss an upgrade. Resource contents (metrics) are stale at once.
+// Lists are the same for everyone and hardly ever change; five minutes bound how long a client that
+// does not listen can miss a change. Resource contents (metrics) are stale at once.
 constexpr int kListTtlMs = 5 * 60 * 1000;
 
 void set_caching(json& result, Caching caching) {
@@ -20,7 +20,7 @@ void set_caching(json& result, Caching caching) {
 
 json discover(const Registry& registry) {
   json result = {{"supportedVersions", {to_string(kModern)}},
-                 {"capabilities", server_capabilities(kModern)}};
+                 {"capabilities", server_capabilities(registry, kModern)}};
   if (!registry.instructions.empty()) result["instructions"] = registry.instructions;
   set_caching(result, Caching::kList);
   return result;
@@ -74,7 +74,7 @@ Outcome answer(const Registry& registry, const std::string& method, const json& 
 }
 
 json complete(json result, const Registry& registry) {
-  result["resultType"] = "complete";
+  if (!result.contains("resultType")) result["resultType"] = "complete";
   result[kMeta][kMetaServerInfo] = server_info(registry, kModern);
   return result;
 }

@@ -17,7 +17,8 @@ std::optional<RpcError> check_meta(const json& params);
 // Every request of this era but tools/call and subscriptions/listen.
 Outcome answer(const Registry& registry, const std::string& method, const json& params);
 
-// Adds what every modern result carries: resultType and serverInfo.
+// Adds what every modern result carries: resultType (complete, unless it says otherwise) and
+// serverInfo.
 json complete(json result, const Registry& registry);
 
 }  // namespace engramd::mcp::stateless

@@ -80,9 +80,6 @@ struct Daemon::Impl {
             .tool_finished =
                 [this](const std::string& tool, const std::string& outcome, double) {
                   metrics.tool_finished(tool, outcome);
-                  asio::post(io, [this] {  // after the dispatcher's own bookkeeping
-                    if (session) session->check_finished();
-                  });
                 }};
   }
 

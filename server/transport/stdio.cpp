@@ -35,8 +35,8 @@ StdioSession::StdioSession(int input_fd, int output_fd, mcp::Dispatcher& dispatc
       post_(guarded(post)),
       events_(std::move(events)),
       message_bytes_max_(limits.message_bytes_max) {
-  connection_ = dispatcher.connect([this](const std::string& message) {
-    writer_->send(frame_message(message, framing_));
+  connection_ = dispatcher.connect([this](const mcp::Outgoing& outgoing) {
+    if (!outgoing.message.empty()) writer_->send(frame_message(outgoing.message, framing_));
     if (input_ended_)
       post_([this] { check_finished(); });  // after the dispatcher's own bookkeeping
   });

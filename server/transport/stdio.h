@@ -35,10 +35,8 @@ class StdioSession {
                const config::LimitOptions& limits, const Post& post, Events events);
   ~StdioSession();  // cancels what runs; nothing is sent afterwards
 
-  // A request ended without an answer (cancelled): the session may be over now.
-  void check_finished();
-
  private:
+  void check_finished();
   void receive(const std::string& message, Framing framing);
   void on_output_drained();
   void end(SessionEnd how);

@@ -17,13 +17,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                        call->progress(1, 2, "half");
                        call->finish({.structured = call->arguments()});
                      }}};
-  registry.prompts = {{.name = "greet", .arguments = {{"name", "who", true}}, .render = [](auto&) {
+  registry.prompts = {{.name = "greet", .arguments = {{.name = "name", .description = "who", .required = true}}, .render = [](auto&) {
                          return engramd::Result<std::vector<PromptMessage>>();
                        }}};
   const auto dispatcher = make_dispatcher(registry, {.message_bytes_max = 4096});
-  const auto connection = dispatcher->connect([](const std::string& message) {
-    ENGRAMD_ASSERT(json::accept(message));
-    ENGRAMD_ASSERT(message.find('\n') == std::string::npos);
+  const auto connection = dispatcher->connect([](const Outgoing& outgoing) {
+    if (outgoing.message.empty()) return;
+    ENGRAMD_ASSERT(json::accept(outgoing.message));
+    ENGRAMD_ASSERT(outgoing.message.find('\n') == std::string::npos);
   });
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   while (!rest.empty()) {

@@ -67,8 +67,8 @@ TEST(Dispatcher, RefusesAnIdThatIsInUse) {
 TEST(Dispatcher, KeepsConnectionsApart) {
   Peer peer;
   std::vector<std::string> others;
-  const auto other =
-      peer.dispatcher->connect([&](std::string message) { others.push_back(std::move(message)); });
+  const auto other = peer.dispatcher->connect(
+      [&](Outgoing outgoing) { others.push_back(std::move(outgoing.message)); });
   peer.send(call("1", "wait"));
   other->receive(call("1", "wait"));
   peer.connection->receive(cancel("1"));

@@ -44,7 +44,10 @@ Prompt greeting() {
   prompt.name = "greet";
   prompt.title = "Greeting";
   prompt.description = "Greets somebody.";
-  prompt.arguments = {{"name", "who", true}, {"tone", "how", false}};
+  prompt.arguments = {{.name = "name", .description = "who", .required = true},
+                      {.name = "tone", .description = "how", .values = [] {
+                         return std::vector<std::string>{"friendly", "formal", "curt"};
+                       }}};
   prompt.render = [](const auto& arguments) -> Result<std::vector<PromptMessage>> {
     for (const auto& [name, value] : arguments) {
       if (name == "name" && value == "nobody") return invalid_argument("name: expected a person");
@@ -78,9 +81,10 @@ Peer::Peer(Limits limits) {
     observed.push_back(outcome + ' ' + tool + ' ' + std::to_string(static_cast<int>(ms)));
   };
   dispatcher = make_dispatcher(registry, limits, observer, [this] { return now; });
-  connection = dispatcher->connect([this](std::string message) {
-    sent_.push_back(json::parse(message));
-    raw.push_back(std::move(message));
+  connection = dispatcher->connect([this](Outgoing outgoing) {
+    if (outgoing.message.empty()) return;
+    sent_.push_back(json::parse(outgoing.message));
+    raw.push_back(std::move(outgoing.message));
     if (on_send) on_send();
   });
 }

@@ -158,7 +158,8 @@ TEST(Subscriptions, AreAcknowledgedWithTheHonouredSubset) {
   Peer peer;
   const json acknowledged = peer.ask(modern(kListen));
   EXPECT_EQ(acknowledged, json::parse(R"({"jsonrpc":"2.0",
-      "method":"notifications/subscriptions/acknowledged","params":{"notifications":{},
+      "method":"notifications/subscriptions/acknowledged",
+      "params":{"notifications":{"resourceSubscriptions":["test://note"]},
       "_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}}})"));
   EXPECT_EQ(peer.connection->in_flight(), 0);                     // a shutdown need not wait for it
   EXPECT_EQ(peer.ask(modern(kListen))["error"]["code"], -32600);  // the id is in use
