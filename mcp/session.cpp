@@ -127,6 +127,7 @@ void Session::call_tool(const json& params, ReplyTo reply_to) {
   if (arguments.is_null()) arguments = json::object();
   if (!arguments.is_object()) return refuse("arguments must be an object");
   CallContext context;
+  context.request = {*name, arguments};
   if (auto outcome = read_context(params, reply_to, context); outcome.error) {
     return reply(reply_to, std::move(outcome));
   }
@@ -165,9 +166,8 @@ Outcome Session::read_context(const json& params, const ReplyTo& reply_to,
   if (!context.inputs.responses.is_object()) return refuse("inputResponses must be an object");
   const json state = params.value("requestState", json());
   if (state.is_null()) return Outcome::success(nullptr);
-  const json request = {params["name"], params.value("arguments", json())};
   auto opened = state.is_string()
-                    ? shared_->seal.open(state.get<std::string>(), request, shared_->now())
+                    ? shared_->seal.open(state.get<std::string>(), context.request, shared_->now())
                     : std::nullopt;
   if (!opened) {
     return refuse(
@@ -246,8 +246,8 @@ void Session::ask(const std::string& key, Questions questions) {
     json result = {{"resultType", "input_required"},
                    {"inputRequests", std::move(questions.requests)}};
     if (!questions.state.is_null()) {
-      const json asked = {node.mapped().tool->name, call->arguments()};
-      result["requestState"] = shared_->seal.seal(questions.state, asked, shared_->now());
+      result["requestState"] =
+          shared_->seal.seal(questions.state, call->context().request, shared_->now());
     }
     observe_finish(*node.mapped().tool, "ok", node.mapped().started);
     return reply(node.mapped().reply_to,

@@ -28,6 +28,7 @@ struct CallContext {
   json progress_token;  // a string or an integer; null: none
   json client_capabilities = json::object();
   std::string log_level;  // the least that the client wants; empty: no log
+  json request;           // the tool and its arguments as they were sent; a state belongs to it
   Inputs inputs;
 };
 
