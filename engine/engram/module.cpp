@@ -86,10 +86,12 @@ class Binder {
     const Result<TensorView> view = (*lookup_)(name);
     if (!view.has_value()) {
       error_ = view.error();
+    } else if (view->dtype == DType::kF8E4M3 && view->n_elements() == n) {
+      append_scaled(name, *view, values);
     } else if (view->n_elements() != n ||
                (view->dtype != DType::kF32 && view->dtype != DType::kBF16)) {
       error_ = invalid_argument("Engram module: " + name + ": expected " + std::to_string(n) +
-                                " values in F32 or BF16, got " +
+                                " values in F32, BF16 or F8_E4M3 with scales, got " +
                                 std::to_string(view->n_elements()) + " values of " +
                                 std::to_string(kernels::bytes_of(view->dtype)) + " bytes");
     } else if (view->dtype == DType::kF32) {
@@ -97,6 +99,35 @@ class Binder {
     } else {
       const auto* codes = view->as<std::uint16_t>();
       std::transform(codes, codes + n, std::back_inserter(values), kernels::decode_bf16);
+    }
+  }
+
+  // weight_block_size [32, 32], scale_fmt ue8m0 (DeepSeek-V4.1's quantization_config).
+  void append_scaled(const std::string& name, const TensorView& codes, std::vector<float>& values) {
+    constexpr std::int64_t kBlock = 32;
+    const std::string scale_name = name.substr(0, name.rfind(".weight")) + ".scale";
+    const Result<TensorView> scales = (*lookup_)(scale_name);
+    if (!scales.has_value()) {
+      error_ = scales.error();
+      return;
+    }
+    const std::int64_t n_rows = codes.shape[0];
+    const std::int64_t n_columns = codes.n_elements() / std::max<std::int64_t>(n_rows, 1);
+    const std::int64_t n_blocks = (n_columns + kBlock - 1) / kBlock;  // side by side
+    const std::int64_t n_scales = (n_rows + kBlock - 1) / kBlock * n_blocks;
+    if (scales->dtype != DType::kF8E8M0 || scales->n_elements() != n_scales) {
+      error_ = invalid_argument(
+          "Engram module: " + scale_name + ": expected " + std::to_string(n_scales) +
+          " F8_E8M0 values, one per 32 x 32, got " + std::to_string(scales->n_elements()) +
+          " values of " + std::to_string(kernels::bytes_of(scales->dtype)) + " bytes");
+      return;
+    }
+    for (std::int64_t row = 0; row < n_rows; ++row) {
+      for (std::int64_t column = 0; column < n_columns; ++column) {
+        const auto code = codes.as<std::uint8_t>()[row * n_columns + column];
+        const auto scale = scales->as<std::uint8_t>()[row / kBlock * n_blocks + column / kBlock];
+        values.push_back(kernels::decode_e4m3(code) * kernels::decode_e8m0(scale));
+      }
     }
   }
 

@@ -43,8 +43,8 @@ struct EngramModuleBatch {
 
 class EngramModule {
  public:
-  // Errors: those of `tensor`, and a tensor that is neither f32 nor bf16 or whose size is not the
-  // shape's.
+  // A projection in fp8 e4m3 has its scales beside it (V4.1: "wkv.scale", e8m0, one per 32 x 32).
+  // Errors: those of `tensor`, and a tensor of another type or whose size is not the shape's.
   static Result<EngramModule> bind(const EngramModuleShape& shape, const TensorLookup& tensor);
 
   // The pointers lie in this object: valid as long as it is neither moved nor destroyed.

@@ -3,6 +3,7 @@
 #include "engine/engram/module.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -325,6 +326,61 @@ TEST_F(V41, UpdateEqualsTheOracle) {
                                   width * sizeof(float)) == 0;
     EXPECT_EQ(same, c.masked[t] != 0) << "dead tokens pass bit for bit, " << t;
   }
+}
+
+// As the checkpoint ships it: codes times the scale of their 32 x 32, the last blocks cut short.
+TEST_F(V41, AProjectionInFp8IsItsCodesTimesTheScalesOfTheirBlocks) {
+  const auto shape = tensors_.view("wkv").shape;
+  const auto n_blocks = (shape[1] + 31) / 32;
+  std::vector<std::uint8_t> codes, scales;
+  for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i) {
+    codes.push_back(static_cast<std::uint8_t>(i * 37 % 127 + i % 2 * 128));  // no NaN
+  }
+  for (std::int64_t i = 0; i < (shape[0] + 31) / 32 * n_blocks; ++i) {
+    scales.push_back(static_cast<std::uint8_t>(120 + i % 5));
+  }
+  std::vector<float> values;
+  for (std::int64_t row = 0; row < shape[0]; ++row) {
+    for (std::int64_t column = 0; column < shape[1]; ++column) {
+      const auto scale = scales[static_cast<std::size_t>(row / 32 * n_blocks + column / 32)];
+      const auto code = codes[static_cast<std::size_t>(row * shape[1] + column)];
+      values.push_back(std::ldexp(kernels::decode_e4m3(code), scale - 127));
+    }
+  }
+  const TensorLookup fixture = tensors_.below("");
+  const auto bind_with = [&](kernels::TensorView weight, kernels::TensorView scale) {
+    return EngramModule::bind(
+        {EngramVariant::kDeepSeekV41, config_["hc_mult"], config_["hidden"],
+         config_["columns"].get<int>() * config_["row_width"].get<int>(), config_["rms_norm_eps"]},
+        [&, weight, scale](const std::string& name) -> Result<kernels::TensorView> {
+          if (name == "wkv.weight") return weight;
+          if (name == "wkv.scale") return scale;
+          return fixture(name);
+        });
+  };
+  const auto n_scales = static_cast<std::int64_t>(scales.size());
+  const kernels::TensorView in_fp8{codes.data(), kernels::DType::kF8E4M3, 2, shape};
+  const kernels::TensorView of_blocks{
+      scales.data(), kernels::DType::kF8E8M0, 2, {n_scales / n_blocks, n_blocks}};
+  const auto module = bind_with(in_fp8, of_blocks);
+  ASSERT_TRUE(module.has_value()) << module.error().message;
+  const auto expected = bind_with({values.data(), kernels::DType::kF32, 2, shape}, {});
+  ASSERT_TRUE(expected.has_value()) << expected.error().message;
+  Case c;
+  c.n_sequences = 1;
+  c.format = {kernels::RowCodec::kF8E4M3E8M0, config_["row_width"]};
+  const auto row_codes = tensors_.view("row_codes");
+  const auto row_scales = tensors_.view("row_scales");
+  for (const std::int64_t row : tensors_.values<std::int64_t>("rows")) {
+    c.rows.push_back({row_codes.as<std::uint8_t>() + row * row_codes.shape[1],
+                      row_scales.as<std::uint8_t>() + row * row_scales.shape[1]});
+  }
+  c.streams = tensors_.values<float>("hidden");
+  EXPECT_EQ(run_module(*module, c, Engine::kReference, kernels::kBlockTokens).streams,
+            run_module(*expected, c, Engine::kReference, kernels::kBlockTokens).streams);
+  const auto refused = bind_with(in_fp8, {scales.data(), kernels::DType::kF8E8M0, 2, {1, 1}});
+  ASSERT_TRUE(refused.has_error());
+  EXPECT_THAT(refused.error().message, HasSubstr("wkv.scale: expected"));
 }
 
 // bf16 in and out, fp32 inside, one rounding: bit for bit.
