@@ -37,7 +37,7 @@ const std::vector<LibraryRule> kLibraryRules = {
     {"spdlog/", {"server/"}},
     {"boost/asio", {"server/"}},
     {"boost/beast", {"server/"}},
-    {"openssl/", {"engine/engram/", "server/"}},  // SHA-256 of token maps
+    {"openssl/", {"server/"}},
     {"pcre2.h", {"engine/tokenizer/"}},
     {"utf8proc.h", {"engine/"}},
     {"gtest/", {}},
