@@ -44,6 +44,17 @@ spdlog::level::level_enum to_spdlog(config::LogLevel level) {
   return spdlog::level::warn;
 }
 
+const char* how_held(engine::TableMode mode) {
+  switch (mode) {
+    case engine::TableMode::kResident:
+      return "mmap disabled, table copied to memory";
+    case engine::TableMode::kFile:
+      return "mmap disabled, rows read from the file";
+    default:
+      return "mmap enabled";
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<spdlog::logger> make_logger(const config::LogOptions& options) {
@@ -62,7 +73,7 @@ void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,
   log_warnings(logger, facts.warnings);
   const auto rows =
       std::accumulate(facts.engram_rows.begin(), facts.engram_rows.end(), std::int64_t{0});
-  logger.info("[engram] mmap enabled, host memory reserved: {:.2f} GB",
+  logger.info("[engram] {}, host memory reserved: {:.2f} GB", how_held(facts.engram_mode),
               static_cast<double>(table_bytes) / 1e9);
   // A prime per order and head, so the numbers differ a little: their mean.
   const auto heads = static_cast<std::int64_t>(facts.engram_rows.size()) *

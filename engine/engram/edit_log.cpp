@@ -115,6 +115,17 @@ Transaction read_transaction(const SqliteStatement& row) {
           row.text(6),    row.integer(7), row.text(8)};
 }
 
+// A move's `reason`: content and path, apart by a line break, which content never holds.
+std::string reason_of(const Successor& successor) {
+  return successor.content + "\n" + successor.path;
+}
+
+Successor successor_in(const Transaction& move) {
+  const std::size_t end = move.reason.find('\n');
+  const std::string path = end == std::string::npos ? std::string() : move.reason.substr(end + 1);
+  return {path, move.subject, move.reason.substr(0, end)};
+}
+
 void bind_target(SqliteStatement& statement, int parameter, const EditTarget& target) {
   statement.bind(parameter, target.layer);
   statement.bind(parameter + 1, static_cast<std::int64_t>(target.scope));
@@ -185,6 +196,19 @@ Result<void> create_schema(SqliteConnection& db, const std::string& identity) {
 
 }  // namespace
 
+namespace {
+
+Result<void> check_identity(SqliteConnection& db, const std::string& identity) {
+  auto found = db.text_of("SELECT text FROM identity");
+  if (!found) return found.error();
+  if (*found == identity) return {};
+  return invalid_argument("edit log " + db.path() + " belongs to other tables: expected " +
+                          identity + ", got " + *found +
+                          "; name the file that belongs to this model");
+}
+
+}  // namespace
+
 struct EditLog::Impl {
   explicit Impl(SqliteConnection connection) : db(std::move(connection)) {}
 
@@ -195,6 +219,7 @@ struct EditLog::Impl {
   ContentHash hash;             // of the transaction under way
   std::int64_t n_rows = 0;      // of the transaction under way
   std::optional<Error> failed;  // the disk refused a write: nothing more is written
+  std::optional<Successor> successor;
   int wal_pages = 0;
 
   Result<void> verify(const Visit& replay);
@@ -255,12 +280,7 @@ Result<std::unique_ptr<EditLog>> EditLog::open(const std::string& path, const st
   if (!*exists) {
     if (auto made = create_schema(db, identity); !made) return made.error();
   }
-  auto found = db.text_of("SELECT text FROM identity");
-  if (!found) return found.error();
-  if (*found != identity) {
-    return invalid_argument("edit log " + path + " belongs to other tables: expected " + identity +
-                            ", got " + *found + "; name the file that belongs to this model");
-  }
+  if (auto ours = check_identity(db, identity); !ours) return ours.error();
   if (auto verified = impl->verify(replay); !verified) return verified.error();
   if (auto verified = impl->verify_snapshots(); !verified) return verified.error();
   auto change = SqliteStatement::prepare(
@@ -274,6 +294,28 @@ Result<std::unique_ptr<EditLog>> EditLog::open(const std::string& path, const st
   impl->insert_change = std::move(*change);
   impl->insert_transaction = std::move(*transaction);
   return std::unique_ptr<EditLog>(new EditLog(std::move(impl)));
+}
+
+Result<std::optional<Successor>> EditLog::successor_of(const std::string& path,
+                                                       const std::string& identity,
+                                                       const std::string& vfs) {
+  auto db = SqliteConnection::open(path, vfs);
+  if (!db) return db.error();
+  if (auto prepared = prepare_connection(*db); !prepared) return prepared.error();
+  auto exists = has_schema(*db);
+  if (!exists) return exists.error();
+  if (!*exists) return std::optional<Successor>();
+  if (auto ours = check_identity(*db, identity); !ours) return ours.error();
+  auto last = SqliteStatement::prepare(
+      *db,
+      (std::string("SELECT ") + kTransactionColumns + " FROM tx ORDER BY id DESC LIMIT 1").c_str());
+  if (!last) return last.error();
+  auto row = last->step();
+  if (!row) return row.error();
+  if (!*row) return std::optional<Successor>();
+  const Transaction tx = read_transaction(*last);
+  if (tx.kind != TransactionKind::kMove) return std::optional<Successor>();
+  return std::optional(successor_in(tx));
 }
 
 // Reads everything once: each transaction's rows must be there and give its hash.
@@ -292,6 +334,7 @@ Result<void> EditLog::Impl::verify(const Visit& replay) {
     const Transaction tx = read_transaction(*transactions);
     const std::string name = "transaction " + std::to_string(tx.number);
     if (tx.number != last + 1) return damaged(name + " follows " + std::to_string(last));
+    if (successor) return damaged(name + " follows the one that ended the file");
     ContentHash content;
     std::int64_t n = 0;
     for (; has_change && *has_change && changes->integer(0) == tx.number;
@@ -308,6 +351,7 @@ Result<void> EditLog::Impl::verify(const Visit& replay) {
     if (finish_hash(content, tx, last_sha256) != tx.sha256) {
       return damaged(name + " does not match its SHA-256");
     }
+    if (tx.kind == TransactionKind::kMove) successor = successor_in(tx);
     last = tx.number;
     last_sha256 = tx.sha256;
   }
@@ -344,6 +388,10 @@ Result<void> EditLog::begin() {
   if (impl_->failed) {
     return unavailable("edits are closed since the disk refused one: " + impl_->failed->message +
                        "; then restart engramd");
+  }
+  if (impl_->successor) {
+    return unavailable("edit log " + impl_->db.path() + " is closed: its tables moved on to " +
+                       impl_->successor->path + "; edit those");
   }
   impl_->hash.restart();
   impl_->n_rows = 0;
@@ -385,6 +433,7 @@ Result<Transaction> EditLog::commit(Transaction tx) {
   insert.bind(9, tx.sha256);
   if (auto run = insert.run(); !run) return impl_->refuse(run.error());
   if (auto done = impl_->db.execute("COMMIT"); !done) return impl_->refuse(done.error());
+  if (tx.kind == TransactionKind::kMove) impl_->successor = successor_in(tx);
   impl_->last = tx.number;
   impl_->last_sha256 = tx.sha256;
   impl_->checkpoint();
@@ -396,6 +445,16 @@ void EditLog::abandon() {
   if (!sqlite3_get_autocommit(impl_->db.get())) {
     if (auto undone = impl_->db.execute("ROLLBACK"); !undone) impl_->failed = undone.error();
   }
+}
+
+Result<Transaction> EditLog::move_on(const Successor& successor, const std::string& author) {
+  if (auto begun = begin(); !begun) return begun.error();
+  auto moved = commit({.kind = TransactionKind::kMove,
+                       .subject = successor.generation,
+                       .author = author,
+                       .reason = reason_of(successor)});
+  if (!moved) abandon();
+  return moved;
 }
 
 Result<Transaction> EditLog::transaction(std::int64_t number) {
@@ -486,7 +545,7 @@ Result<void> EditLog::for_each_difference(std::int64_t from, std::int64_t to, co
 }
 
 Result<Snapshot> EditLog::snapshot(const std::string& name) {
-  if (impl_->failed) return begin().error();
+  if (impl_->failed || impl_->successor) return begin().error();
   auto all = snapshots();
   if (!all) return all.error();
   for (const Snapshot& other : *all) {

@@ -41,13 +41,15 @@ struct RowChange {
   std::int64_t new_writer = 0;          // is not edited (base row; for an N-gram, its row)
 };
 
-enum class TransactionKind { kEdit = 0, kRollback = 1, kRestore = 2 };
+// kMove changes no row and is the last one of a file: its tables moved on to another (Successor).
+enum class TransactionKind { kEdit = 0, kRollback = 1, kRestore = 2, kMove = 3 };
 
 struct Transaction {
   std::int64_t number = 0;  // 1, 2, 3 ...
   std::int64_t parent = 0;  // number - 1: history is a line
   TransactionKind kind = TransactionKind::kEdit;
-  std::int64_t subject = 0;  // kRollback: the one undone; kRestore: the one returned to
+  // kRollback: the one undone; kRestore: the one returned to; kMove: the successor's generation
+  std::int64_t subject = 0;
   std::int64_t created_unix_ms = 0;
   std::string author = {};
   std::string reason = {};
@@ -59,6 +61,13 @@ struct Snapshot {
   std::string name;
   std::int64_t transaction = 0;
   std::int64_t created_unix_ms = 0;
+};
+
+// The row file, with its edits beside it, that took over what was in effect.
+struct Successor {
+  std::string path;  // absolute
+  std::int64_t generation = 0;
+  std::string content;  // TableIdentity::base_content: another file under that name is not it
 };
 
 struct HistoryFilter {
@@ -77,6 +86,10 @@ class EditLog {
   static Result<std::unique_ptr<EditLog>> open(const std::string& path, const std::string& identity,
                                                const std::string& vfs, const Visit& replay);
   ~EditLog();
+  // Where the tables of an existing file moved on to, without reading its history.
+  static Result<std::optional<Successor>> successor_of(const std::string& path,
+                                                       const std::string& identity,
+                                                       const std::string& vfs);
 
   std::int64_t last() const;  // number of the newest transaction; 0: none
 
@@ -85,6 +98,8 @@ class EditLog {
   // header: kind, subject, author, reason. Fills in the rest.
   Result<Transaction> commit(Transaction header);
   void abandon();  // what was begun; does nothing when nothing was
+  // The last transaction: nothing is stored here any more.
+  Result<Transaction> move_on(const Successor& successor, const std::string& author);
 
   Result<Transaction> transaction(std::int64_t number);
   Result<std::vector<Transaction>> history(const HistoryFilter& filter, std::int64_t limit);

@@ -140,6 +140,12 @@ Result<EngramLayoutConfig> parse_layout_json(std::string_view json) {
   return config;
 }
 
+bool is_peft_json(std::string_view json) {
+  const Json file = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return file.is_object() && !file.contains("engram") &&
+         file.value("model_type", Json()) == "engram";
+}
+
 Result<PeftLayout> parse_peft_json(std::string_view json) {
   const Json file = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) return invalid_argument("engram-peft config.json: expected a JSON object");

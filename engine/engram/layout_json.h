@@ -25,4 +25,7 @@ struct PeftLayout {
 // other than 2 .. max_ngram_size, sizes of its own in `prime_sizes`.
 Result<PeftLayout> parse_peft_json(std::string_view json);
 
+// Whether it is the latter: "model_type": "engram" and no object "engram".
+bool is_peft_json(std::string_view json);
+
 }  // namespace engramd::engine

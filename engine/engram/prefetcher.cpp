@@ -71,6 +71,11 @@ void Prefetcher::begin(TableView view, std::span<const std::vector<std::int64_t>
   if (!cold_.empty()) read_cold(std::move(stop));
 }
 
+void Prefetcher::end() {
+  settle();
+  view_ = {};
+}
+
 void Prefetcher::find(int layer, std::span<const std::int64_t> rows,
                       std::span<const NgramKey> keys) {
   const RowSource& base = *view_.base->layers[static_cast<std::size_t>(layer)];

@@ -61,7 +61,10 @@ class Prefetcher {
   // rows: per layer [n_tokens, n_columns]; keys: per layer [n_tokens, n_orders].
   void begin(TableView view, std::span<const std::vector<std::int64_t>> rows,
              std::span<const std::vector<NgramKey>> keys, std::stop_token stop);
-  // [n_tokens, n_columns] of the pass that begin() started, valid until the next begin().
+  // Lets go of the pass's view, so that tables which were replaced can close: what wait() gave is
+  // gone. A begin() does it too.
+  void end();
+  // [n_tokens, n_columns] of the pass that begin() started, valid until end() or the next begin().
   Result<std::span<const RowBytes>> wait(int layer);
   // What stands in for rows of that pass: [n_tokens, n_columns]; empty when the layer has no edits.
   std::span<const EffectiveEdit> edits(int layer) const {

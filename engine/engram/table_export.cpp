@@ -9,12 +9,13 @@
 #include <tuple>
 #include <utility>
 
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/engram/addresser.h"
+#include "engine/engram/partial_file.h"
 #include "engine/engram/sha256.h"
 
 namespace engramd::engine {
@@ -56,52 +57,58 @@ std::vector<PatchedRow> patched_rows(const EngramLayout& layout, const TableView
   return rows;
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Result<void> write_at(int descriptor, const std::string& path, const std::uint8_t* bytes,
-                      std::int64_t n, std::int64_t offset) {
-  while (n > 0) {
-    const ssize_t written = ::pwrite(descriptor, bytes, static_cast<std::size_t>(n), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return file_failure(path, "cannot write");
-    bytes += written;
-    offset += written;
-    n -= written;
+// The file's bytes behind its first page, from where an earlier run came to.
+Result<void> copy_pages(int from, PartialFile& into, const std::string& path, std::int64_t bytes,
+                        const ExportOptions& options, ExportReport& report) {
+  std::int64_t done = std::max(into.pages_done() * kTablePageBytes, kTablePageBytes);
+  if (into.pages_done() > 0) report.resumed_bytes += done;
+  std::int64_t recorded = done;
+  while (done < bytes) {
+    if (options.stop.stop_requested()) {
+      if (auto kept = into.record(done / kTablePageBytes); !kept) return kept;
+      return cancelled("the export was stopped; start the same command again: it continues");
+    }
+    loff_t source = done;
+    loff_t target = done;
+    const std::int64_t n_wanted = std::min({kCopyBytes, options.sync_bytes, bytes - done});
+    const ssize_t n = ::copy_file_range(from, &source, into.descriptor(), &target,
+                                        static_cast<std::size_t>(n_wanted), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return file_failure(path, "cannot copy the checkpoint's bytes to");
+    done += n;
+    if (done - recorded >= options.sync_bytes) {
+      recorded = done;
+      if (auto kept = into.record(done / kTablePageBytes); !kept) return kept;
+    }
+    if (options.progress) options.progress(done, bytes);
   }
   return {};
 }
 
 // The file's bytes, by sharing its blocks where the file system can.
-Result<void> copy_file(int from, int into, const std::string& path, std::int64_t bytes,
+Result<void> copy_file(int from, PartialFile& into, const std::string& path, std::int64_t bytes,
                        const ExportOptions& options, ExportReport& report) {
-  if (::ioctl(into, FICLONE, from) == 0) {
+  if (::ioctl(into.descriptor(), FICLONE, from) == 0) {
     report.cloned = true;
     return {};
   }
-  for (std::int64_t done = 0; done < bytes;) {
-    if (options.stop.stop_requested()) return cancelled("the export was stopped");
-    loff_t source = done;
-    const ssize_t n =
-        ::copy_file_range(from, &source, into, nullptr,
-                          static_cast<std::size_t>(std::min(kCopyBytes, bytes - done)), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return file_failure(path, "cannot copy the checkpoint's bytes to");
-    done += n;
-    if (options.progress) options.progress(done, bytes);
+  if (auto copied = copy_pages(from, into, path, bytes, options, report); !copied) return copied;
+  std::vector<std::uint8_t> page(
+      static_cast<std::size_t>(std::min<std::int64_t>(bytes, kTablePageBytes)));
+  const ssize_t n = ::pread(from, page.data(), page.size(), 0);
+  if (n != static_cast<ssize_t>(page.size()))
+    return file_failure(path, "cannot copy the header to");
+  return into.write(0, page.data(), page.size());
+}
+
+// Tells one set of edits from another.
+std::string list_of(const std::vector<PatchedRow>& rows) {
+  std::string text;
+  for (const PatchedRow& row : rows) {
+    text += std::to_string(row.layer) + " " + std::to_string(row.row) + " " +
+            std::to_string(row.transaction) + "\n";
   }
-  return {};
+  return text;
 }
 
 // Where a layer's rows lie in a checkpoint's files.
@@ -135,7 +142,7 @@ Result<std::vector<LayerPlace>> find_layers(const Checkpoint& checkpoint,
   return places;
 }
 
-Result<void> patch_file(int descriptor, const std::string& path, const SafetensorsFile* file,
+Result<void> patch_file(PartialFile& into, const SafetensorsFile* file,
                         const std::vector<LayerPlace>& places, const RowFormat& format,
                         const std::vector<PatchedRow>& rows) {
   const std::int64_t codes_bytes = format.codes_bytes();
@@ -143,29 +150,31 @@ Result<void> patch_file(int descriptor, const std::string& path, const Safetenso
   for (const PatchedRow& row : rows) {
     const LayerPlace& place = places[static_cast<std::size_t>(row.layer)];
     if (place.codes_file == file) {
-      auto done = write_at(descriptor, path, row.image, codes_bytes,
-                           place.codes_offset_bytes + row.row * codes_bytes);
+      auto done = into.write(place.codes_offset_bytes + row.row * codes_bytes, row.image,
+                             static_cast<std::size_t>(codes_bytes));
       if (!done) return done;
     }
     if (place.scales_file == file) {
-      auto done = write_at(descriptor, path, row.image + codes_bytes, scales_bytes,
-                           place.scales_offset_bytes + row.row * scales_bytes);
+      auto done = into.write(place.scales_offset_bytes + row.row * scales_bytes,
+                             row.image + codes_bytes, static_cast<std::size_t>(scales_bytes));
       if (!done) return done;
     }
   }
   return {};
 }
 
-Result<void> sync_folder(const std::string& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.get() < 0 || ::fsync(descriptor.get()) != 0) {
-    return file_failure(folder, "cannot sync");
-  }
-  return {};
+// What the partial file of the same export is recognised by.
+std::string job_of(const SafetensorsFile& file, const struct stat& status, const TableView& view,
+                   const std::vector<PatchedRow>& rows) {
+  std::string text = "export of " + file.path() + ", " + std::to_string(status.st_size) +
+                     " bytes of " + std::to_string(status.st_mtim.tv_sec) + "." +
+                     std::to_string(status.st_mtim.tv_nsec) + ", " +
+                     view.base->identity.base_content + "\n";
+  return sha256_hex(text + list_of(rows));
 }
 
 Result<void> export_file(const SafetensorsFile& file, const std::vector<LayerPlace>& places,
-                         const RowFormat& format, const std::vector<PatchedRow>& rows,
+                         const TableView& view, const std::vector<PatchedRow>& rows,
                          const std::string& folder, const ExportOptions& options,
                          ExportReport& report) {
   const std::string path =
@@ -173,24 +182,18 @@ Result<void> export_file(const SafetensorsFile& file, const std::vector<LayerPla
   if (::access(path.c_str(), F_OK) == 0) {
     return invalid_argument(path + " exists already: name another folder, or remove it");
   }
-  const std::string partial = path + ".partial";
   const auto source = RegularFile::open(file.path());
   if (!source) return source.error();
-  const Descriptor into(
-      ::open(partial.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (into.get() < 0) return file_failure(partial, "cannot make");
-  auto done =
-      copy_file(source->descriptor(), into.get(), partial, source->bytes(), options, report);
-  if (done) done = patch_file(into.get(), partial, &file, places, format, rows);
-  if (done && ::fsync(into.get()) != 0) done = file_failure(partial, "cannot sync");
-  if (done && ::rename(partial.c_str(), path.c_str()) != 0) {
-    done = file_failure(path, "cannot rename the finished file to");
-  }
-  if (done) done = sync_folder(folder);
-  if (!done) {
-    ::unlink(partial.c_str());
-    return done;
-  }
+  struct stat status {};
+  if (::fstat(source->descriptor(), &status) != 0) return file_failure(file.path(), "cannot stat");
+  const std::string partial = path + ".partial";
+  auto into = PartialFile::open(partial, job_of(file, status, view, rows), source->bytes());
+  if (!into) return into.error();
+  auto done = copy_file(source->descriptor(), *into, partial, source->bytes(), options, report);
+  if (done) done = patch_file(*into, &file, places, view.base->format(0), rows);
+  if (done) done = into->sync();
+  if (done) done = into->rename_to(path);
+  if (!done) return done;
   report.files.push_back(path);
   return {};
 }
@@ -218,7 +221,7 @@ Result<ExportReport> export_shards(const Checkpoint& checkpoint, const EngramLay
     for (const SafetensorsFile* file : {place.codes_file, place.scales_file}) {
       if (file == nullptr || std::find(files.begin(), files.end(), file) != files.end()) continue;
       files.push_back(file);
-      if (auto done = export_file(*file, *places, format, rows, folder, options, report); !done) {
+      if (auto done = export_file(*file, *places, view, rows, folder, options, report); !done) {
         return done.error();
       }
     }
@@ -259,11 +262,7 @@ class FoldedContent final : public TableContent {
   std::string identity() const override {
     std::string text = "fold of " + view_.base->identity.base_content + " generation " +
                        std::to_string(view_.base->identity.base_generation) + "\n";
-    for (const PatchedRow& row : rows_) {
-      text += std::to_string(row.layer) + " " + std::to_string(row.row) + " " +
-              std::to_string(row.transaction) + "\n";
-    }
-    return "fold " + sha256_hex(text);
+    return "fold " + sha256_hex(text + list_of(rows_));
   }
 
  private:
@@ -271,21 +270,24 @@ class FoldedContent final : public TableContent {
   const std::vector<PatchedRow> rows_;
 };
 
-// The edits that the folded file does not hold.
+// The edits that the folded file does not hold. The edit file is made in any case: that it is gone
+// later can be told from that there was nothing in it.
 Result<void> carry_ngrams(const EngramLayout& layout, const TableView& view,
-                          const TableHeader& header, const std::string& path,
-                          ExportReport& report) {
+                          const ExportOptions& how, const TableHeader& header,
+                          const std::string& path, ExportReport& report) {
   std::map<EditTarget, const std::uint8_t*> edits;
   view.overlay().for_each([&](const EditTarget& target, const RowEdit& edit) {
-    if (target.scope == EditScope::kNgram) edits.emplace(target, edit.image);
+    if (target.scope == EditScope::kNgram && !how.ngrams_as_rows) edits.emplace(target, edit.image);
   });
-  if (edits.empty()) return {};
   LiveTablesOptions options;
   options.row_file = path;
+  options.open.prefetch = false;
   auto folded = LiveTables::open(layout, header.token_map_sha256, {}, options);
   if (!folded) return folded.error();
   const auto store = (*folded)->store();
   if (!store) return store.error();
+  report.files.push_back((*folded)->edits_file());
+  if (edits.empty()) return {};
   const auto row_bytes = view.base->format(0).row_bytes();
   auto next_edit = edits.begin();
   const auto done = (*store)->import(
@@ -303,7 +305,6 @@ Result<void> carry_ngrams(const EngramLayout& layout, const TableView& view,
           " of the base before");
   if (!done) return done.error();
   report.n_ngrams_carried = static_cast<std::int64_t>(edits.size());
-  report.files.push_back((*folded)->edits_file());
   return {};
 }
 
@@ -311,29 +312,48 @@ Result<void> carry_ngrams(const EngramLayout& layout, const TableView& view,
 
 Result<ExportReport> fold_table(const EngramLayout& layout, const TableView& view,
                                 const std::string& path, const ExportOptions& options) {
+  for (const std::string& made : {path, path + ".edits"}) {
+    if (::access(made.c_str(), F_OK) != 0) continue;
+    return invalid_argument(made +
+                            " exists already: name another file, or remove it when nothing "
+                            "serves it");
+  }
   ExportReport report;
   auto rows = patched_rows(layout, view, options.ngrams_as_rows, report);
-  const bool has_owners = std::all_of(view.base->owners.begin(), view.base->owners.end(),
-                                      [](const std::uint16_t* owner) { return owner != nullptr; });
-  auto header = make_table_header(
-      layout, view.base->format(0), has_owners, view.base->identity.token_map_hash,
-      static_cast<std::uint64_t>(view.base->identity.base_generation) + 1);
+  auto header = header_of(layout, *view.base);
   if (!header) return header.error();
   FoldedContent content(view, std::move(rows));
   TableWriteOptions write;
   write.stop = options.stop;
-  if (options.progress) {
-    write.progress = [&](const TableProgress& progress) {
-      options.progress(progress.pages_done * kTablePageBytes,
-                       progress.pages_total * kTablePageBytes);
-    };
-  }
+  write.sync_bytes = options.sync_bytes;
+  write.progress = [&](const TableProgress& progress) {
+    report.resumed_bytes = progress.pages_resumed * kTablePageBytes;
+    if (!options.progress) return;
+    options.progress(progress.pages_done * kTablePageBytes, progress.pages_total * kTablePageBytes);
+  };
   if (auto written = write_table(path, *header, content, write); !written) return written.error();
   report.files.push_back(path);
-  if (options.ngrams_as_rows) return report;
-  if (auto carried = carry_ngrams(layout, view, *header, path, report); !carried) {
+  if (auto carried = carry_ngrams(layout, view, options, *header, path, report); !carried) {
     return carried.error();
   }
+  // SQLite syncs what it writes, but not the new file's name.
+  if (auto synced = sync_folder_of(path + ".edits"); !synced) return synced.error();
+  return report;
+}
+
+Result<ExportReport> fold_and_switch(LiveTables& tables, const std::string& path,
+                                     const std::string& author, const ExportOptions& options) {
+  std::error_code code;  // a later process may run elsewhere
+  const std::string file = std::filesystem::absolute(path, code).lexically_normal().string();
+  if (code) return environment_error(path + ": cannot be found: " + code.message());
+  ExportReport report;
+  const auto make = [&](const TableView& view) -> Result<bool> {
+    auto folded = fold_table(tables.layout(), view, file, options);
+    if (!folded) return folded.error();
+    report = std::move(*folded);
+    return !options.ngrams_as_rows || report.n_ngrams == 0;
+  };
+  if (auto moved = tables.move_on(file, make, author); !moved) return moved.error();
   return report;
 }
 

@@ -13,7 +13,8 @@
 namespace engramd::engine {
 namespace {
 
-constexpr std::int64_t kChunkPagesMin = 256;  // of one read from the file: 1 MiB
+constexpr std::size_t kWarmUpBytes = 1 << 20;  // between two looks at the clock
+constexpr std::int64_t kChunkPagesMin = 256;   // of one read from the file: 1 MiB
 
 std::int64_t chunk_pages(const TableOpenOptions& options) {
   return std::max<std::int64_t>(kChunkPagesMin, options.reader.queue_depth);
@@ -171,7 +172,8 @@ Result<void> TableRows::load(const TableOpenOptions& options) {
   }
   if (plan_.mode == TableMode::kMapped) {
     const std::int64_t available = options.available_memory_bytes;
-    return map_file(options.prefetch && (available == 0 || plan_.total_bytes() <= available));
+    return map_file(options,
+                    options.prefetch && (available == 0 || plan_.total_bytes() <= available));
   }
   if (plan_.mode == TableMode::kResident) return load_copy();
   PageReaderOptions reader_options = options.reader;
@@ -183,7 +185,7 @@ Result<void> TableRows::load(const TableOpenOptions& options) {
   return {};
 }
 
-Result<void> TableRows::map_file(bool prefetch) {
+Result<void> TableRows::map_file(const TableOpenOptions& options, bool prefetch) {
   mapping_bytes_ = static_cast<std::size_t>(header().checksums_offset_bytes);
   void* mapping = ::mmap(nullptr, mapping_bytes_, PROT_READ, MAP_PRIVATE, file_.descriptor(), 0);
   if (mapping == MAP_FAILED) return file_failure(file_.path(), "cannot map");
@@ -192,14 +194,40 @@ Result<void> TableRows::map_file(bool prefetch) {
   checked_ = std::vector<std::atomic<std::uint64_t>>((checksums_.size() + 63) / 64);
   // Advice: a kernel that knows it not only makes the first reads slower.
   if (prefetch) {
-    ::madvise(mapping, mapping_bytes_, MADV_WILLNEED);
-#ifdef MADV_POPULATE_READ
-    ::madvise(mapping, mapping_bytes_, MADV_POPULATE_READ);
-#endif
+    warm_up(options);
   } else {
     ::madvise(mapping, mapping_bytes_, MADV_RANDOM);
   }
   return {};
+}
+
+// Brings the pages in, a part at a time: a drive that hangs or a kernel that evicts what was read
+// is noticed, and the rest is left to the first touch.
+void TableRows::warm_up(const TableOpenOptions& options) {
+  const auto started = std::chrono::steady_clock::now();
+  auto* bytes = static_cast<std::uint8_t*>(mapping_);
+  for (std::size_t done = 0; done < mapping_bytes_;) {
+    const std::size_t n = std::min(kWarmUpBytes, mapping_bytes_ - done);
+    ::madvise(bytes + done, n, MADV_WILLNEED);
+#ifdef MADV_POPULATE_READ
+    ::madvise(bytes + done, n, MADV_POPULATE_READ);
+#endif
+    done += n;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    if (done == mapping_bytes_ || seconds < options.warm_up_patience_s ||
+        static_cast<double>(done) >= seconds * options.warm_up_bytes_per_s_min) {
+      continue;
+    }
+    char rate[32];
+    std::snprintf(rate, sizeof rate, "%.1f MB/s", static_cast<double>(done) / seconds / 1e6);
+    warning_ = file_.path() +
+               ": the warm-up does not get on: " + gigabytes(static_cast<std::int64_t>(done)) +
+               " of " + gigabytes(static_cast<std::int64_t>(mapping_bytes_)) + " at " + rate +
+               ", so the rest is read at its first use; put the file on a faster drive, or set "
+               "engram.table.prefetch = false, or engram.cache_levels = 1 to read rows in batches";
+    return;
+  }
 }
 
 Result<void> TableRows::load_copy() {

@@ -32,8 +32,11 @@ enum class TableMode { kResident, kMapped, kFile };
 const char* name_of(TableMode mode);  // "resident", "mapped", "file"
 
 struct TableOpenOptions {
-  bool map = true;                          // engram.table.mmap
-  bool prefetch = true;                     // engram.table.prefetch: mapped pages are read at open
+  bool map = true;       // engram.table.mmap
+  bool prefetch = true;  // engram.table.prefetch: mapped pages are read at open
+  // A warm-up slower than this after that long ends, and TableRows::warning() says so.
+  double warm_up_bytes_per_s_min = 20e6;  // an 8 GB table in seven minutes
+  double warm_up_patience_s = 10;
   std::int64_t host_memory_bytes_max = 0;   // engram.host_memory_limit_gb; 0: none
   std::int64_t available_memory_bytes = 0;  // of the machine, for a private copy; 0: not known
   int cache_levels = 3;  // engram.cache_levels: 1 never keeps the table in memory, 2 always, 3 both
@@ -92,6 +95,8 @@ class TableRows {
   const TableHeader& header() const { return file_.header(); }
   const TableMemoryPlan& plan() const { return plan_; }
   std::string reader_name() const;  // "io_uring", "pread", "memory"
+  // What is odd but harmless, one line with its remedy; empty: nothing.
+  const std::string& warning() const { return warning_; }
   // As EngramLayout::layers; lives as long as this.
   RowSource& source(int layer) { return *sources_[static_cast<std::size_t>(layer)]; }
 
@@ -122,7 +127,8 @@ class TableRows {
   TableRows(TableFile file, TableMemoryPlan plan, const TableOpenOptions& options);
   Result<void> load(const TableOpenOptions& options);
   Result<void> load_copy();
-  Result<void> map_file(bool prefetch);
+  Result<void> map_file(const TableOpenOptions& options, bool prefetch);
+  void warm_up(const TableOpenOptions& options);
   bool is_checked(std::int64_t page) const;  // mapped: checks it on first touch
   bool check(std::int64_t page) const;
 
@@ -154,6 +160,7 @@ class TableRows {
   void* mapping_ = nullptr;
   std::size_t mapping_bytes_ = 0;
   mutable std::vector<std::atomic<std::uint64_t>> checked_;  // mapped: a bit per page
+  std::string warning_;
   std::unique_ptr<PageReader> reader_;
   PageBuffer buffer_;  // kFile: one chunk of pages
 

@@ -32,13 +32,13 @@ Result<void> check_limit(std::int64_t limit) {
 }
 
 std::string identity_text(const TableIdentity& identity, const EngramLayout& layout,
-                          const std::vector<RowSource*>& base) {
+                          const std::vector<RowFormat>& formats) {
   std::string text = "layout " + identity.layout_hash + ", token map " + identity.token_map_hash +
                      ", base generation " + std::to_string(identity.base_generation) +
                      ", content " + identity.base_content + ", rows";
-  for (std::size_t i = 0; i < base.size(); ++i) {
+  for (std::size_t i = 0; i < formats.size(); ++i) {
     text += " " + std::to_string(layout.layers[i].n_rows) + " x " +
-            std::to_string(base[i]->format().n_columns) + " " + name_of(base[i]->format().codec);
+            std::to_string(formats[i].n_columns) + " " + name_of(formats[i].codec);
   }
   return text;
 }
@@ -95,6 +95,7 @@ Result<std::unique_ptr<TableStore>> TableStore::open(const std::string& path,
                             " Engram layers, got tables for " + std::to_string(base.size()));
   }
   std::vector<std::int64_t> bytes;
+  std::vector<RowFormat> formats;
   for (std::size_t i = 0; i < base.size(); ++i) {
     if (base[i]->n_rows() != layout.layers[i].n_rows ||
         base[i]->format().n_columns != layout.config.head_dim) {
@@ -104,7 +105,8 @@ Result<std::unique_ptr<TableStore>> TableStore::open(const std::string& path,
           " columns, the layout expects " + std::to_string(layout.layers[i].n_rows) + " rows of " +
           std::to_string(layout.config.head_dim) + ": name the table that belongs to the model");
     }
-    bytes.push_back(base[i]->format().codes_bytes() + base[i]->format().scales_bytes());
+    formats.push_back(base[i]->format());
+    bytes.push_back(formats.back().row_bytes());
   }
   std::unique_ptr<TableStore> store(new TableStore(layout, std::move(base)));
   const Overlay nothing(bytes);
@@ -124,11 +126,19 @@ Result<std::unique_ptr<TableStore>> TableStore::open(const std::string& path,
     }
     return {};
   };
-  auto log = EditLog::open(path, identity_text(identity, layout, store->base_), vfs, replay);
+  auto log = EditLog::open(path, identity_text(identity, layout, formats), vfs, replay);
   if (!log) return log.error();
   store->log_ = std::move(*log);
   store->publish(std::move(builder).finish(static_cast<std::uint64_t>(store->log_->last())));
   return store;
+}
+
+Result<std::optional<Successor>> TableStore::successor_of(const std::string& path,
+                                                          const TableIdentity& identity,
+                                                          const EngramLayout& layout,
+                                                          const RowFormat& format) {
+  const std::vector<RowFormat> formats(layout.layers.size(), format);
+  return EditLog::successor_of(path, identity_text(identity, layout, formats), {});
 }
 
 std::shared_ptr<const Overlay> TableStore::overlay() const {
@@ -303,9 +313,10 @@ Result<Transaction> TableStore::write(const NextEdit& next, Transaction header, 
   }
   const std::lock_guard turn(turn_);
   const auto before = overlay();
-  Writer writer(*this, *before);
+  std::optional<Writer> writer;
   if (!is_dry) {
-    if (auto begun = writer.begin(); !begun) return begun.error();
+    writer.emplace(*this, *before);
+    if (auto begun = writer->begin(); !begun) return begun.error();
   }
   std::vector<Edit> batch(kBatchRows);
   std::vector<EditTarget> targets(2 * kBatchRows);
@@ -345,10 +356,10 @@ Result<Transaction> TableStore::write(const NextEdit& next, Transaction header, 
       change.target = batch[i].target;
       change.old_image.swap(images[2 * i].bytes);
       change.old_writer = images[2 * i].writer;
-      change.new_writer = log_->last() + 1;
+      change.new_writer = log_ ? log_->last() + 1 : 1;
       if (changes) changes->push_back(stored(change));
       if (is_dry) continue;
-      if (auto added = writer.add(change); !added) return added.error();
+      if (auto added = writer->add(change); !added) return added.error();
     }
   }
   if (!previous) return invalid_argument("a transaction needs at least one edit, got none");
@@ -356,7 +367,7 @@ Result<Transaction> TableStore::write(const NextEdit& next, Transaction header, 
     header.n_rows = static_cast<std::int64_t>(changes->size());
     return header;
   }
-  return writer.finish(std::move(header));
+  return writer->finish(std::move(header));
 }
 
 namespace {
@@ -396,6 +407,16 @@ Result<StoredTransaction> TableStore::dry_run(std::vector<Edit> edits) {
   if (!written) return written.error();
   result.transaction = std::move(*written);
   return result;
+}
+
+Result<StoredTransaction> TableStore::first_dry_run(const EngramLayout& layout,
+                                                    std::vector<RowSource*> base,
+                                                    std::vector<Edit> edits) {
+  TableStore store(layout, std::move(base));
+  std::vector<std::int64_t> bytes;
+  for (const RowSource* rows : store.base_) bytes.push_back(rows->format().row_bytes());
+  store.publish(std::make_shared<const Overlay>(bytes));
+  return store.dry_run(std::move(edits));
 }
 
 Result<Transaction> TableStore::import(const NextEdit& next, const std::string& author,
@@ -478,6 +499,16 @@ Result<Transaction> TableStore::restore(std::int64_t number, const std::string& 
   return undo(
       {.kind = TransactionKind::kRestore, .subject = number, .author = author, .reason = reason},
       [&](const EditLog::Visit& visit) { return log_->for_each_difference(number, last, visit); });
+}
+
+Result<Transaction> TableStore::move_on(const MakeSuccessor& make, const std::string& author) {
+  if (auto checked = check_text("author", author, kAuthorBytesMax); !checked) {
+    return checked.error();
+  }
+  const std::lock_guard turn(turn_);
+  const auto successor = make(current());
+  if (!successor) return successor.error();
+  return log_->move_on(*successor, author);
 }
 
 Result<void> TableStore::check_number(std::int64_t number) const {

@@ -86,6 +86,13 @@ class TableStore {
                                                   std::vector<RowSource*> base,
                                                   const std::string& vfs = {});
 
+  // Where the tables that an existing file was made for moved on to; a file of others is refused.
+  // format: of every layer's rows.
+  static Result<std::optional<Successor>> successor_of(const std::string& path,
+                                                       const TableIdentity& identity,
+                                                       const EngramLayout& layout,
+                                                       const RowFormat& format);
+
   EpochPointer current() const { return overlay(); }
   std::shared_ptr<const Overlay> overlay() const;  // the same; for export and fold
 
@@ -95,6 +102,10 @@ class TableStore {
   Result<StoredTransaction> commit(std::vector<Edit> edits, const std::string& author,
                                    const std::string& reason);
   Result<StoredTransaction> dry_run(std::vector<Edit> edits);
+  // The same of the first edit of tables that have no file yet, without making one.
+  static Result<StoredTransaction> first_dry_run(const EngramLayout& layout,
+                                                 std::vector<RowSource*> base,
+                                                 std::vector<Edit> edits);
   // One transaction of any size: `next` fills in the next edit (false: no more), targets strictly
   // ascending. Memory: the edits themselves in the overlay, and a bounded rest.
   using NextEdit = std::function<Result<bool>(Edit&)>;
@@ -109,6 +120,11 @@ class TableStore {
   // base): undoes all later ones, whatever they touched, rollbacks included.
   Result<Transaction> restore(std::int64_t number, const std::string& author,
                               const std::string& reason);
+
+  // Ends this store in favour of what `make` writes from the epoch that it is given; edits wait
+  // meanwhile and are refused afterwards. When `make` or the last write fails, all is as before.
+  using MakeSuccessor = std::function<Result<Successor>(const EpochPointer& epoch)>;
+  Result<Transaction> move_on(const MakeSuccessor& make, const std::string& author);
 
   Result<Transaction> transaction(std::int64_t number);
   Result<std::vector<Transaction>> history(const HistoryFilter& filter, std::int64_t limit);
@@ -145,9 +161,9 @@ class TableStore {
 
   const EngramLayout* layout_;
   std::vector<RowSource*> base_;
-  std::mutex turn_;  // guards log_ and reads of base_: one writer, one transaction
-  std::unique_ptr<EditLog> log_;
-  mutable std::mutex swap_;  // guards current_ for the time of one pointer copy
+  std::mutex turn_;               // guards log_ and reads of base_: one writer, one transaction
+  std::unique_ptr<EditLog> log_;  // nullptr: in first_dry_run() only
+  mutable std::mutex swap_;       // guards current_ for the time of one pointer copy
   std::shared_ptr<const Overlay> current_;
 };
 

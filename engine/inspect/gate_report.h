@@ -25,7 +25,9 @@ struct GatePosition {
   std::vector<std::string> ngrams;  // [n_orders] text of the N-gram of each order that ends here
   std::vector<bool> bypassed;       // [n_orders] too few predecessors: no row is read
   std::vector<bool> owned;          // [n_orders] any head of any layer owned by this N-gram
-  std::vector<GateLayer> layers;    // Engram layers
+  // [n_orders] rows over layers and heads that the N-gram reads, and those whose image was edited
+  std::vector<int> n_rows, n_edited;
+  std::vector<GateLayer> layers;  // Engram layers
   // log p(actual next token) minus the same with this position's whole update left out; absent at
   // the last position, or when not asked for.
   std::optional<double> ablation_delta_logprob;

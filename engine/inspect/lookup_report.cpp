@@ -40,15 +40,22 @@ Result<std::vector<LookupNgram>> ngrams_ending_at(std::size_t at, std::span<cons
                                                   const Tokenizer& tokenizer,
                                                   const Addresser& addresser) {
   std::vector<LookupNgram> ngrams;
+  const EngramLayout& layout = addresser.layout();
   const int readable = addresser.n_readable(classes, static_cast<std::int64_t>(at));
-  for (int order = 2; order <= addresser.layout().config.max_ngram_size; ++order) {
-    const auto n = static_cast<std::size_t>(std::min(readable, order));
-    const auto tokens = ids.subspan(at + 1 - n, n);
-    const auto members = classes.subspan(at + 1 - n, n);
+  const int widest = layout.config.max_ngram_size;
+  const bool from_oldest = !layout.layers.empty() && layout.layers.front().oldest_first;
+  for (int order = 2; order <= widest; ++order) {
+    // engram-peft: all orders begin where the widest does, and none is there without it.
+    const int reach = from_oldest ? widest : order;
+    const bool bypassed = readable < reach;
+    const auto n_back = static_cast<std::size_t>(std::min(readable, reach));
+    const auto n = std::min(n_back, static_cast<std::size_t>(order));
+    const auto tokens = ids.subspan(at + 1 - n_back, n);
+    const auto members = classes.subspan(at + 1 - n_back, n);
     // Decoded together, so that a character split over tokens is whole again.
     Result<std::string> text = tokenizer.decode({tokens.begin(), tokens.end()});
     if (!text.has_value()) return text.error();
-    ngrams.push_back({order, std::move(*text), {members.begin(), members.end()}, readable < order});
+    ngrams.push_back({order, std::move(*text), {members.begin(), members.end()}, bypassed});
   }
   return ngrams;
 }

@@ -28,9 +28,14 @@ GatePosition described(LookupPosition looked_up) {
     position.bypassed.push_back(ngram.bypassed);
   }
   position.owned.resize(looked_up.ngrams.size());
+  position.n_rows.resize(looked_up.ngrams.size());
+  position.n_edited.resize(looked_up.ngrams.size());
   for (const LookupLayer& layer : looked_up.layers) {
     for (const LookupCell& cell : layer.cells) {
-      if (*cell.owned) position.owned[static_cast<std::size_t>(cell.order - 2)] = true;
+      const auto slot = static_cast<std::size_t>(cell.order - 2);
+      if (*cell.owned) position.owned[slot] = true;
+      ++position.n_rows[slot];
+      if (cell.edited_by != 0) ++position.n_edited[slot];
     }
   }
   return position;

@@ -86,11 +86,21 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
   facts.engram_max_ngram_size = model.layout.config.max_ngram_size;
   facts.engram_heads = model.layout.config.n_heads;
   facts.engram_head_dim = model.layout.config.head_dim;
-  if (!model.layout.layers.empty())
-    facts.engram_codec = name_of(tables.view().base->format(0).codec);
+  const TableView view = tables.view();
+  if (!model.layout.layers.empty()) facts.engram_codec = name_of(view.base->format(0).codec);
+  if (view.base->file) {
+    facts.engram_mode = view.base->file->plan().mode;
+    if (const std::string& warning = view.base->file->warning(); !warning.empty()) {
+      facts.warnings.push_back(warning);
+    }
+  }
   facts.warnings = model.checkpoint.warnings();
   if (!tables.edits_error().empty()) {
     facts.warnings.push_back("the tables are served without their edits: " + tables.edits_error());
+  }
+  if (!tables.moved_to().empty()) {
+    facts.warnings.push_back("the tables moved on to " + tables.moved_to() +
+                             " (table fold): that file is served; name it in engram.table.path");
   }
   for (const EngramLayer& layer : model.layout.layers) {
     facts.engram_layer_ids.push_back(layer.layer_id);
@@ -281,8 +291,8 @@ EngineMemory LocalEngine::memory() const {
   EngineMemory memory = impl_->scheduler.memory();
   std::int64_t tensors = 0;  // of the checkpoint
   for (const CheckpointRows& rows : impl_->model->engram_rows()) tensors += rows.bytes();
-  const BaseTables& base = *impl_->tables->view().base;
-  memory.table = base.file ? base.file->plan().total_bytes() : tensors;
+  const TableView view = impl_->tables->view();
+  memory.table = view.base->file ? view.base->file->plan().total_bytes() : tensors;
   memory.weights = impl_->model->checkpoint.bytes() - tensors;
   return memory;
 }

@@ -59,6 +59,9 @@ struct ModelFacts {  // what was opened, for reports and for checking the users'
   std::vector<std::int64_t> engram_rows;                 // per Engram layer
   std::vector<std::vector<std::int64_t>> engram_primes;  // per Engram layer, [n_columns]
   std::string engram_codec;
+  // Where its rows are: mapped (the file's own pages), resident (a copy in memory), file (read as
+  // needed).
+  TableMode engram_mode = TableMode::kMapped;
   double load_ms = 0;
   std::vector<std::string> warnings;  // what is odd in its files but harmless, one line each
 };

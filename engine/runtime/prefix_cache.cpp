@@ -43,22 +43,31 @@ void PrefixCache::adopt_into(Sequence& sequence, const TableView& view, std::int
     blocks.push_back(node->block);
     reads.insert(reads.end(), node->reads.begin(), node->reads.end());
   }
-  sequence.adopt(blocks, view.edits->number(), std::move(reads));
+  sequence.adopt(blocks, view.stamp(), std::move(reads));
 }
 
 bool PrefixCache::holds_under(Node& node, const Sequence& sequence, const TableView& view,
                               std::int64_t begin) const {
-  if (node.epoch == view.edits->number()) return true;
-  if (step_->edited_reads(sequence, view, begin, begin + kBlockTokens) != node.reads) return false;
-  node.epoch = view.edits->number();
+  if (node.stamp == view.stamp()) return true;
+  auto reads = step_->edited_reads(sequence, view, begin, begin + kBlockTokens);
+  // Transactions of another base count anew: reads say nothing across it.
+  const bool holds =
+      node.stamp.base == view.base_count ? reads == node.reads : node.stamp == view.same_as;
+  if (!holds) return false;
+  node.stamp = view.stamp();
+  node.reads = std::move(reads);
   return true;
 }
 
 void PrefixCache::refresh(Sequence& sequence, const TableView& view) {
-  if (sequence.epoch() == view.edits->number()) return;
+  if (sequence.stamp() == view.stamp()) return;
   auto reads = step_->edited_reads(sequence, view, 0, sequence.n_cached());
-  const std::int64_t n_valid =
-      first_difference(sequence.edited_reads(), reads, sequence.n_cached());
+  std::int64_t n_valid = sequence.n_cached();
+  if (sequence.stamp().base == view.base_count) {
+    n_valid = first_difference(sequence.edited_reads(), reads, n_valid);
+  } else if (sequence.stamp() != view.same_as) {
+    n_valid = 0;
+  }
   if (n_valid < sequence.n_cached()) {
     forget(sequence, n_valid);
     std::int64_t n_shared = 0;  // with other sequences that run
@@ -68,7 +77,7 @@ void PrefixCache::refresh(Sequence& sequence, const TableView& view) {
   }
   std::erase_if(reads,
                 [&](const EditedRead& read) { return read.position >= sequence.n_cached(); });
-  sequence.confirm_cached(view.edits->number(), std::move(reads));
+  sequence.confirm_cached(view.stamp(), std::move(reads));
 }
 
 // The sequence's own blocks from the one that holds position `from` on.
@@ -98,18 +107,20 @@ void PrefixCache::keep(const Sequence& sequence) {
       reads.push_back(*read);
     }
     auto& child = node->children[block_tokens(sequence, begin)];
-    if (child && child->reads != reads) {  // computed from other rows
-      release(*child);
+    const BlockId own = sequence.blocks()[static_cast<std::size_t>(begin / kBlockTokens)];
+    const bool is_same_base = child && child->stamp.base == sequence.stamp().base;
+    if (child && child->block != own && !(is_same_base && child->reads == reads)) {
+      release(*child);  // computed from other rows
       child.reset();
     }
     if (!child) {
       child = std::make_unique<Node>();
-      child->block = sequence.blocks()[static_cast<std::size_t>(begin / kBlockTokens)];
-      child->reads = std::move(reads);
+      child->block = own;
       cache_->share_block(child->block);
       ++n_blocks_;
     }
-    child->epoch = sequence.epoch();
+    child->reads = std::move(reads);
+    child->stamp = sequence.stamp();
     child->last_used = clock_;
     node = child.get();
   }

@@ -41,8 +41,8 @@ class PrefixCache {
  private:
   struct Node {  // one block of tokens after its parent's
     BlockId block = -1;
-    std::uint64_t epoch = 0;
-    std::vector<EditedRead> reads;  // of the block's positions, under `epoch`
+    TableStamp stamp;
+    std::vector<EditedRead> reads;  // of the block's positions, under `stamp`
     std::uint64_t last_used = 0;
     std::map<std::vector<TokenId>, std::unique_ptr<Node>> children;
   };

@@ -46,24 +46,24 @@ void Sequence::truncate_cached(std::int64_t n_tokens) {
                 [this](const EditedRead& read) { return read.position >= n_cached_; });
 }
 
-void Sequence::set_cached(std::int64_t n_tokens, std::uint64_t epoch,
+void Sequence::set_cached(std::int64_t n_tokens, TableStamp stamp,
                           std::span<const EditedRead> reads) {
   n_cached_ = n_tokens;
-  epoch_ = epoch;
+  stamp_ = stamp;
   edited_reads_.insert(edited_reads_.end(), reads.begin(), reads.end());
 }
 
-void Sequence::confirm_cached(std::uint64_t epoch, std::vector<EditedRead> reads) {
-  epoch_ = epoch;
+void Sequence::confirm_cached(TableStamp stamp, std::vector<EditedRead> reads) {
+  stamp_ = stamp;
   edited_reads_ = std::move(reads);
 }
 
-void Sequence::adopt(std::span<const BlockId> blocks, std::uint64_t epoch,
+void Sequence::adopt(std::span<const BlockId> blocks, TableStamp stamp,
                      std::vector<EditedRead> reads) {
   ENGRAMD_ASSERT(n_cached_ == 0 && blocks_.empty());
   blocks_.assign(blocks.begin(), blocks.end());
   n_cached_ = static_cast<std::int64_t>(blocks.size()) * kBlockTokens;
-  confirm_cached(epoch, std::move(reads));
+  confirm_cached(stamp, std::move(reads));
 }
 
 }  // namespace engramd::engine

@@ -29,12 +29,12 @@ class Sequence {
   // have a block free for each.
   void truncate_cached(std::int64_t n_tokens);
   // `reads`: of the positions that became cached.
-  void set_cached(std::int64_t n_tokens, std::uint64_t epoch, std::span<const EditedRead> reads);
-  // What is cached holds under `epoch` too, by these reads of it.
-  void confirm_cached(std::uint64_t epoch, std::vector<EditedRead> reads);
+  void set_cached(std::int64_t n_tokens, TableStamp stamp, std::span<const EditedRead> reads);
+  // What is cached holds under `stamp` too, by these reads of it.
+  void confirm_cached(TableStamp stamp, std::vector<EditedRead> reads);
   // Takes over whole blocks of a sequence with the same first tokens; only before anything is
   // cached or reserved. The caller's hold on the blocks becomes this sequence's.
-  void adopt(std::span<const BlockId> blocks, std::uint64_t epoch, std::vector<EditedRead> reads);
+  void adopt(std::span<const BlockId> blocks, TableStamp stamp, std::vector<EditedRead> reads);
 
   const std::vector<TokenId>& tokens() const { return tokens_; }
   const std::vector<std::int32_t>& classes() const { return classes_; }
@@ -43,7 +43,7 @@ class Sequence {
   bool engram_enabled() const { return engram_enabled_; }
   std::span<const BlockId> blocks() const { return blocks_; }
   const BlockId* block_table() const { return blocks_.data(); }
-  std::uint64_t epoch() const { return epoch_; }  // of what is cached
+  TableStamp stamp() const { return stamp_; }  // of what is cached
   std::span<const EditedRead> edited_reads() const { return edited_reads_; }
 
  private:
@@ -54,7 +54,7 @@ class Sequence {
   std::vector<std::int32_t> classes_;  // parallel to tokens_; empty when the model has no Engram
   std::vector<BlockId> blocks_;
   std::int64_t n_cached_ = 0;
-  std::uint64_t epoch_ = 0;
+  TableStamp stamp_;
   std::vector<EditedRead> edited_reads_;  // of the cached positions
 };
 

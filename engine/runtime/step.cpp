@@ -5,6 +5,21 @@
 
 namespace engramd::engine {
 
+namespace {
+
+class PassEnd {
+ public:
+  explicit PassEnd(Prefetcher& prefetcher) : prefetcher_(prefetcher) {}
+  ~PassEnd() { prefetcher_.end(); }
+  PassEnd(const PassEnd&) = delete;
+  PassEnd& operator=(const PassEnd&) = delete;
+
+ private:
+  Prefetcher& prefetcher_;
+};
+
+}  // namespace
+
 Step::Step(const Model& model, kernels::Backend& backend, KvCache& cache, bool asynchronous_reads)
     : model_(&model),
       cache_(&cache),
@@ -40,6 +55,7 @@ Result<std::span<const float>> Step::run(std::span<const SequenceSlice> slices,
     address(sequence, slice.begin, slice.end);
   }
   prefetcher_.begin(view, rows_, keys_, stop);
+  const PassEnd at_end(prefetcher_);
   read_ahead(ahead, view);
   cache_->point_views(block_tables_.data(), views_);
   const ForwardBatch batch{tokens_,       slots_,      engram_enabled_, &prefetcher_,
@@ -50,7 +66,7 @@ Result<std::span<const float>> Step::run(std::span<const SequenceSlice> slices,
   if (const auto counted = count(slices, view); !counted) return counted.error();
   std::size_t first_token = 0;
   for (const SequenceSlice& slice : slices) {
-    slice.sequence->set_cached(slice.end, view.edits->number(), reads_of_pass(slice, first_token));
+    slice.sequence->set_cached(slice.end, view.stamp(), reads_of_pass(slice, first_token));
     first_token += static_cast<std::size_t>(slice.end - slice.begin);
   }
   return logits;
@@ -102,6 +118,7 @@ Result<void> Step::count_only(const SequenceSlice& slice, const TableView& view)
   clear_addresses();
   address(*slice.sequence, slice.begin, slice.end);
   prefetcher_.begin(view, rows_, keys_, {});
+  const PassEnd at_end(prefetcher_);
   return count({&slice, 1}, view);
 }
 

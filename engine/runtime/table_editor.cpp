@@ -163,13 +163,14 @@ SelectedCell TableEditor::describe(const EditTarget& target) const {
 }
 
 Result<CellValue> TableEditor::read(const SelectedCell& cell) const {
-  if (TableStore* store = tables_->opened_store()) {
+  if (const auto store = tables_->opened_store()) {
     auto stored = store->get(cell.target);
     if (!stored) return stored.error();
     return CellValue{cell, std::move(*stored)};
   }
   // Without edits the base row is in effect; reading must not make an edit file.
-  RowSource& base = *tables_->view().base->layers[static_cast<std::size_t>(cell.layer)];
+  const TableView view = tables_->view();
+  RowSource& base = *view.base->layers[static_cast<std::size_t>(cell.layer)];
   const RowFormat format = base.format();
   StoredRow stored;
   stored.image.resize(static_cast<std::size_t>(format.row_bytes()));
@@ -260,11 +261,13 @@ Result<EditOutcome> TableEditor::edit(const std::vector<EditRequest>& requests,
       return Error{done.error().kind, "edit " + std::to_string(i) + ": " + done.error().message};
     }
   }
-  const auto store = tables_->store();
-  if (!store) return store.error();
+  const auto commit = [&]() -> Result<StoredTransaction> {
+    const auto store = tables_->store();
+    if (!store) return store.error();
+    return (*store)->commit(std::move(edits), author, reason);
+  };
   EditOutcome outcome;
-  auto stored = is_dry_run ? (*store)->dry_run(std::move(edits))
-                           : (*store)->commit(std::move(edits), author, reason);
+  auto stored = is_dry_run ? tables_->dry_run(std::move(edits)) : commit();
   if (!stored) return stored.error();
   outcome.stored = std::move(*stored);
   std::map<EditTarget, SelectedCell> by_target;

@@ -26,6 +26,40 @@ Result<std::string> read_file(const std::string& path) {
   return std::move(text).str();
 }
 
+// How a layout file and a tokenizer hash, whichever library wrote the file.
+struct FileLayout {
+  engine::EngramLayoutConfig config;
+  engine::TokenMap map;
+};
+
+// engram-peft compresses the tokenizer's own vocabulary and leaves its added tokens as they are.
+Result<FileLayout> peft_layout(const std::string& text, const engine::Tokenizer& tokenizer,
+                               const std::string& tokenizer_text) {
+  auto parsed = engine::parse_peft_json(text);
+  if (parsed.has_error()) return parsed.error();
+  FileLayout layout{std::move(parsed->config), {}};
+  if (!parsed->compresses_tokens) {
+    layout.map = engine::identity_token_map(tokenizer.vocab_size());
+    return layout;
+  }
+  const json vocabulary = json::parse(tokenizer_text)["model"]["vocab"];  // it was read before
+  layout.map = engine::build_token_map(tokenizer, static_cast<std::int64_t>(vocabulary.size()));
+  if (layout.map.n_classes == layout.config.hashed_vocab_size) return layout;
+  return invalid_argument("engram-peft config.json: compressed_vocab_size is " +
+                          std::to_string(layout.config.hashed_vocab_size) +
+                          ", the tokenizer's vocabulary compresses to " +
+                          std::to_string(layout.map.n_classes) +
+                          ": give the tokenizer.json of the adapter's base model");
+}
+
+Result<FileLayout> demo_layout(const std::string& text, const engine::Tokenizer& tokenizer) {
+  auto config = engine::parse_layout_json(text);
+  if (config.has_error()) return config.error();
+  FileLayout layout{std::move(*config), engine::build_token_map(tokenizer)};
+  layout.config.hashed_vocab_size = layout.map.n_classes;
+  return layout;
+}
+
 // A layout file and a tokenizer are enough to hash: no weights, so nothing about rows is known.
 Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
                                           const std::string& tokenizer_path,
@@ -33,19 +67,24 @@ Result<mcp::ToolResult> look_up_by_layout(const std::string& layout_path,
                                           bool with_rows) {
   const auto layout_text = read_file(layout_path);
   if (layout_text.has_error()) return layout_text.error();
-  auto layout_config = engine::parse_layout_json(layout_text.value());
-  if (layout_config.has_error()) return layout_config.error();
-  const auto tokenizer = engine::Tokenizer::from_file(tokenizer_path);
-  if (tokenizer.has_error()) return tokenizer.error();
-  const engine::TokenMap map = engine::build_token_map(tokenizer.value());
-  layout_config.value().hashed_vocab_size = map.n_classes;
-  const std::int64_t pad = layout_config.value().pad_token_id;
+  const auto tokenizer_text = read_file(tokenizer_path);
+  if (tokenizer_text.has_error()) return tokenizer_text.error();
+  const auto tokenizer = engine::Tokenizer::from_json(tokenizer_text.value());
+  if (tokenizer.has_error()) {
+    return Error{tokenizer.error().kind, tokenizer_path + ": " + tokenizer.error().message};
+  }
+  auto file_layout = engine::is_peft_json(layout_text.value())
+                         ? peft_layout(layout_text.value(), *tokenizer, tokenizer_text.value())
+                         : demo_layout(layout_text.value(), *tokenizer);
+  if (file_layout.has_error()) return file_layout.error();
+  const engine::TokenMap& map = file_layout->map;
+  const std::int64_t pad = file_layout->config.pad_token_id;
   if (pad < 0 || pad >= static_cast<std::int64_t>(map.classes.size())) {
     return invalid_argument(layout_path + ": pad_id " + std::to_string(pad) +
                             " is outside the tokenizer's vocabulary of " +
                             std::to_string(map.classes.size()));
   }
-  const auto layout = engine::make_layout(layout_config.value());
+  const auto layout = engine::make_layout(file_layout->config);
   if (layout.has_error()) return layout.error();
   const auto ids = tokenizer.value().encode(text);
   if (ids.has_error()) return ids.error();
@@ -111,8 +150,9 @@ Command lookup_command() {
           "For each token: its compressed id, and the N-gram of each order that ends there, with\n"
           "how many of its rows the table owns. --detail rows lists the row per layer, order and\n"
           "head too. A long text is cut after some 4,000 characters of output; --json has all.\n"
-          "With --layout and --tokenizer it hashes by a layout file of the public Engram demo,\n"
-          "without a model.",
+          "With --layout and --tokenizer it hashes by a layout file of the public Engram demo, or "
+          "by\n"
+          "the config.json of an engram-peft adapter, without a model.",
       .examples =
           "engramd lookup \"The capital of France is\"\n"
           "engramd lookup --json --layers 1 --detail rows \"Alexander the Great\"\n"
@@ -123,7 +163,8 @@ Command lookup_command() {
                  "ngrams (default): totals of their rows; rows: every row address too."},
                 {"--token-ids", "LIST", "Token ids instead of TEXT."},
                 {"--chat", "", "Lay TEXT out as a chat's user message first."},
-                {"--layout", "FILE", "Hash by this layout file (engram_config.json)."},
+                {"--layout", "FILE",
+                 "Hash by this file: engram_config.json, or an engram-peft config.json."},
                 {"--tokenizer", "FILE", "The tokenizer.json that belongs to --layout."}},
       .takes_words = true,
       .opens_model = true,

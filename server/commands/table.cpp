@@ -65,7 +65,9 @@ Command table_command() {
           "export FOLDER          the checkpoint's files that hold tables, with the edited rows,\n"
           "                       for any engine; --overlay-file FILE: the edits alone\n"
           "fold FILE              base and row edits as the next generation, a row file; edits of\n"
-          "                       exact N-grams go to FILE.edits\n"
+          "                       exact N-grams go to FILE.edits; with --switch it takes over: "
+          "the\n"
+          "                       old edits are closed, and whoever opens them gets FILE\n"
           "One process edits a table at a time: a running engramd that has edits holds them.\n\n"
           "Files:\n"
           "info [FILE|FOLDER]     layout, sizes, and what opening it takes of memory with the\n"
@@ -78,8 +80,9 @@ Command table_command() {
           "verify FILE [FOLDER]   every page against its checksum; with FOLDER (or --model) also\n"
           "                       the layout and the token map against that model\n\n"
           "Without FILE, info and verify take engram.table.path, then the model's own table.\n"
-          "create and import write FILE.partial first: interrupted, the same command goes on from\n"
-          "there, and FILE appears only when it is whole.",
+          "create, import, export and fold write FILE.partial first: interrupted, the same "
+          "command\n"
+          "goes on from there, and FILE appears only when it is whole.",
       .examples =
           "engramd table get \" capital of\"\n"
           "engramd table put \" capital of\" --operation zero --dry-run --scope row\n"

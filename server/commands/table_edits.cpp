@@ -67,9 +67,7 @@ Result<json> selector(const config::EffectiveConfig& config, const char* verb,
 }
 
 json authorship(const config::EffectiveConfig& config) {
-  const std::string user = config::find_variable(config.environment, "USER").value_or("shell");
-  return {{"author", flag_or(config, "--author", user)},
-          {"reason", flag_or(config, "--reason", "")}};
+  return {{"author", author_of(config)}, {"reason", flag_or(config, "--reason", "")}};
 }
 
 constexpr std::int64_t kBatchBytesMax = 64 << 20;
@@ -86,6 +84,11 @@ Result<json> edits_of_file(const std::string& path) {
 }
 
 }  // namespace
+
+std::string author_of(const config::EffectiveConfig& config) {
+  const std::string user = config::find_variable(config.environment, "USER").value_or("shell");
+  return flag_or(config, "--author", user);
+}
 
 std::vector<config::CommandFlag> table_edit_flags() {
   return {
@@ -105,6 +108,7 @@ std::vector<config::CommandFlag> table_edit_flags() {
       {"--reason", "TEXT", "Why, for the history."},
       {"--overlay-file", "", "export: the edits alone, as one small file."},
       {"--bucket", "", "export, fold: edits of exact N-grams go into the rows that they share."},
+      {"--switch", "", "fold: serve the new file from now on, whatever is configured."},
       {"--limit", "N", "history, diff: at most so many lines."},
   };
 }

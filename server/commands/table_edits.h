@@ -19,5 +19,6 @@ Result<TableAnswer> table_snapshot(const config::EffectiveConfig& config,
 Result<TableAnswer> table_diff(const config::EffectiveConfig& config, const TableArguments& words);
 
 std::vector<config::CommandFlag> table_edit_flags();
+std::string author_of(const config::EffectiveConfig& config);  // --author, or the user
 
 }  // namespace engramd::server

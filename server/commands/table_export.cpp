@@ -8,6 +8,7 @@
 #include "engine/engram/table_export.h"
 #include "server/commands/command.h"
 #include "server/commands/long_command.h"
+#include "server/commands/table_edits.h"
 #include "server/engine_options.h"
 #include "server/model_folder.h"
 #include "server/tools/row_selector.h"
@@ -55,6 +56,9 @@ TableAnswer answer_of(const engine::ExportReport& report, std::string text) {
         "--bucket writes these edits into their rows for all who read them; --overlay keeps them "
         "exact, for engramd.\n";
   }
+  if (report.resumed_bytes > 0) {
+    text += engine::gigabytes(report.resumed_bytes) + " of it found in the partial file\n";
+  }
   if (report.n_conflicts > 0) {
     text += std::to_string(report.n_conflicts) +
             " edits wanted a row that a newer one has: the newer was written\n";
@@ -65,6 +69,7 @@ TableAnswer answer_of(const engine::ExportReport& report, std::string text) {
            {"ngrams", report.n_ngrams},
            {"ngrams_carried", report.n_ngrams_carried},
            {"conflicts", report.n_conflicts},
+           {"resumed_bytes", report.resumed_bytes},
            {"cloned", report.cloned}}};
 }
 
@@ -105,8 +110,10 @@ Result<TableAnswer> table_export(const config::EffectiveConfig& config,
   if (as_overlay) {
     const auto counts = engine::write_overlay_file(layout, view, path);
     if (!counts) return counts.error();
-    const engine::ExportReport report{{path}, counts->n_rows, counts->n_ngrams, counts->n_ngrams,
-                                      0,      false};
+    engine::ExportReport report;
+    report.files = {path};
+    report.n_rows = counts->n_rows;
+    report.n_ngrams = report.n_ngrams_carried = counts->n_ngrams;
     return answer_of(report, "The edits in effect, for `engramd table put --overlay`:\n");
   }
   LongExport work(config, "export");
@@ -123,11 +130,16 @@ Result<TableAnswer> table_fold(const config::EffectiveConfig& config, const Tabl
   const auto tables = open_tables(config);
   if (!tables) return tables.error();
   LongExport work(config, "fold");
-  const auto report = engine::fold_table((*tables)->checkpoint.layout, (*tables)->live->view(),
-                                         path, work.options());
+  engine::LiveTables& live = *(*tables)->live;
+  if (has_flag(config, "--switch")) {
+    const auto report = engine::fold_and_switch(live, path, author_of(config), work.options());
+    if (!report) return report.error();
+    return answer_of(*report, "The next generation of the table, served from the next start on:\n");
+  }
+  const auto report = engine::fold_table(live.layout(), live.view(), path, work.options());
   if (!report) return report.error();
-  return answer_of(*report,
-                   "The next generation of the table; serve it with --table " + path + ":\n");
+  return answer_of(*report, "The next generation of the table; serve it with --table " + path +
+                                ", or fold with --switch:\n");
 }
 
 Result<TableAnswer> put_overlay(const config::EffectiveConfig& config, const std::string& file,

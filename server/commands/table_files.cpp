@@ -7,7 +7,9 @@
 #include <sstream>
 #include <utility>
 
+#include "engine/checkpoint/model_config.h"
 #include "engine/engram/checkpoint_tables.h"
+#include "engine/engram/live_tables.h"
 #include "engine/engram/table_verify.h"
 #include "engine/engram/table_writer.h"
 #include "mcp/text.h"
@@ -113,8 +115,27 @@ std::string plan_text(const Result<engine::TableMemoryPlan>& plan) {
          (plan->direct_io ? ", past the page cache\n" : "\n");
 }
 
+// Where serving goes instead when the edits of these tables say that they moved on.
+void add_successors(const config::EffectiveConfig& config, const std::string& folder,
+                    const std::string& row_file, const engine::EngramLayout& layout,
+                    const std::string& token_map_sha256,
+                    const std::vector<engine::CheckpointRows>& tensors, TableAnswer& answer) {
+  engine::LiveTablesOptions options = to_engine_options(config.options, folder).tables;
+  options.model_name = engine::model_name_of(folder);
+  options.row_file = row_file;
+  const auto chain = engine::LiveTables::successors(layout, token_map_sha256, tensors, options);
+  if (!chain) {
+    answer.text += "edits: " + chain.error().message + "\n";
+    answer.structured["edits_error"] = chain.error().message;
+    return;
+  }
+  answer.structured["moved_on_to"] = *chain;
+  if (chain->empty()) return;
+  answer.text += "moved on (table fold): serving this table serves " + chain->back() + "\n";
+}
+
 // Table files say everything themselves; a model folder is described as the file it would become.
-Result<TableAnswer> info_of_folder(const std::string& folder,
+Result<TableAnswer> info_of_folder(const config::EffectiveConfig& config, const std::string& folder,
                                    const engine::TableOpenOptions& open_options) {
   auto tables = engine::open_checkpoint_tables(folder);
   if (!tables) return tables.error();
@@ -125,12 +146,15 @@ Result<TableAnswer> info_of_folder(const std::string& folder,
   structured["path"] = folder;
   structured["source"] = "checkpoint";
   structured["memory_plan"] = plan_json(plan);
-  return TableAnswer{"table: the tensors of " + folder + ", in place\n" + header_text(*header) +
+  TableAnswer answer{"table: the tensors of " + folder + ", in place\n" + header_text(*header) +
                          "as a row file " + plan_text(plan),
                      std::move(structured)};
+  add_successors(config, folder, "", tables->layout, header->token_map_sha256, tables->layers,
+                 answer);
+  return answer;
 }
 
-Result<TableAnswer> info_of_file(const std::string& path,
+Result<TableAnswer> info_of_file(const config::EffectiveConfig& config, const std::string& path,
                                  const engine::TableOpenOptions& open_options) {
   const auto file = engine::TableFile::open(path);
   if (!file) return file.error();
@@ -141,10 +165,12 @@ Result<TableAnswer> info_of_file(const std::string& path,
   structured["source"] = "row_file";
   structured["generation"] = header.generation;
   structured["memory_plan"] = plan_json(plan);
-  return TableAnswer{"table: " + path + ", generation " + std::to_string(header.generation) + ", " +
+  TableAnswer answer{"table: " + path + ", generation " + std::to_string(header.generation) + ", " +
                          engine::gigabytes(header.file_bytes) + "\n" + header_text(header) +
                          plan_text(plan),
                      std::move(structured)};
+  add_successors(config, "", path, header.layout, header.token_map_sha256, {}, answer);
+  return answer;
 }
 
 Result<engine::RowCodec> row_codec(const config::EffectiveConfig& config) {
@@ -230,8 +256,8 @@ Result<TableAnswer> write_and_describe(const config::EffectiveConfig& config, co
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  auto answer =
-      info_of_file(path, to_table_open_options(config.options.table, available_memory_bytes()));
+  auto answer = info_of_file(config, path,
+                             to_table_open_options(config.options.table, available_memory_bytes()));
   if (!answer) return answer.error();
   char took[96];
   std::snprintf(took, sizeof took, "written in %.1f s", seconds);
@@ -266,10 +292,10 @@ Result<TableAnswer> table_info(const config::EffectiveConfig& config, const Tabl
   }
   const auto options = to_table_open_options(config.options.table, available_memory_bytes());
   const std::string path = file_named(config, words);
-  if (!path.empty() && !is_folder(path)) return info_of_file(path, options);
+  if (!path.empty() && !is_folder(path)) return info_of_file(config, path, options);
   const auto folder = model_folder(config, path);
   if (!folder) return folder.error();
-  return info_of_folder(*folder, options);
+  return info_of_folder(config, *folder, options);
 }
 
 Result<TableAnswer> table_open(const config::EffectiveConfig& config, const TableArguments& words) {

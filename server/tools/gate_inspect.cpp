@@ -82,6 +82,8 @@ json top_json(const engine::GateReport& report, std::size_t index) {
                 {"order", slot + 2},
                 {"owned", !position.owned.empty() && position.owned[slot]},
                 {"bypassed", !position.bypassed.empty() && position.bypassed[slot]},
+                {"rows", position.n_rows.empty() ? 0 : position.n_rows[slot]},
+                {"rows_edited", position.n_edited.empty() ? 0 : position.n_edited[slot]},
                 {"gate", strength.gate_max},
                 {"layer", strength.layer},
                 {"stream", strength.stream},
@@ -105,6 +107,10 @@ std::string top_text(const json& entry, std::size_t rank) {
                      (entry.at("bypassed").get<bool>() ? ", bypassed"
                       : entry.at("owned").get<bool>()  ? ", owned"
                                                        : ", not owned");
+  if (const auto n_edited = entry.at("rows_edited").get<int>(); n_edited > 0) {
+    line +=
+        ", edited " + std::to_string(n_edited) + "/" + std::to_string(entry.at("rows").get<int>());
+  }
   if (entry.contains("delta_logprob")) {
     std::snprintf(numbers, sizeof numbers, ", %+.3f on log p of ",
                   entry.at("delta_logprob").get<double>());
@@ -122,10 +128,14 @@ json position_json(const engine::GatePosition& position, std::size_t index) {
                       {"residual_share", layer.residual_share},
                       {"value_norm", layer.value_norm}});
   }
-  json out = {
-      {"position", index},          {"token", position.token},       {"text", position.text},
-      {"ngrams", position.ngrams},  {"bypassed", position.bypassed}, {"owned", position.owned},
-      {"layers", std::move(layers)}};
+  json out = {{"position", index},
+              {"token", position.token},
+              {"text", position.text},
+              {"ngrams", position.ngrams},
+              {"bypassed", position.bypassed},
+              {"owned", position.owned},
+              {"rows_edited", position.n_edited},
+              {"layers", std::move(layers)}};
   if (position.ablation_delta_logprob) {
     out["ablation_delta_logprob"] = *position.ablation_delta_logprob;
   }
@@ -221,6 +231,8 @@ std::vector<mcp::Field> gate_output_fields() {
       integer("order", "Tokens in the N-gram."),
       boolean("owned", "The table has rows of exactly this N-gram."),
       boolean("bypassed", "Too few predecessors: no N-gram reads a row here."),
+      integer("rows", "Rows that the N-gram reads, over layers and heads."),
+      integer("rows_edited", "Of those, edited since the table was shipped."),
       number("gate", "Greatest gate over layers and streams."),
       integer("layer", "Layer of that gate."),
       integer("stream", "Residual stream of that gate."),
@@ -239,6 +251,7 @@ std::vector<mcp::Field> gate_output_fields() {
       list("bypassed", "Whether each has too few predecessors and reads no row.",
            mcp::FieldType::kBoolean),
       list("owned", "Whether the table owns each of them.", mcp::FieldType::kBoolean),
+      list("rows_edited", "How many rows of each were edited.", mcp::FieldType::kInteger),
       objects("layers", "One per Engram layer.",
               {required(integer("layer", "Layer index, from 0.")),
                per_stream("gate", "Gate per residual stream, 0 to 1."),

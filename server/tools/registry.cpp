@@ -7,6 +7,7 @@
 #include "server/tools/gate_inspect.h"
 #include "server/tools/metrics.h"
 #include "server/tools/model_json.h"
+#include "server/tools/table_fold.h"
 #include "server/tools/table_get.h"
 #include "server/tools/table_history.h"
 #include "server/tools/table_update.h"
@@ -21,7 +22,8 @@ constexpr char kInstructions[] =
     "it reads by address. Use chat to ask the model, engram_lookup to see which N-grams of a text "
     "the tables own, gate_inspect to see which of them an answer rests on, table_get and "
     "table_update to read and change what the tables hold while the model serves, table_history "
-    "and table_rollback to see and undo changes, metrics for speed, memory and hit rates. The "
+    "and table_rollback to see and undo changes, table_fold to make them the base, metrics for "
+    "speed, memory and hit rates. The "
     "model loads in the background; the first calls may wait for it.";
 
 std::string to_text(const json& value) {
@@ -87,7 +89,8 @@ mcp::Registry make_registry(const Services& services) {
   registry.tools = {make_chat_tool(services),           make_engram_lookup_tool(services),
                     make_gate_inspect_tool(services),   make_table_get_tool(services),
                     make_table_update_tool(services),   make_table_history_tool(services),
-                    make_table_rollback_tool(services), make_metrics_tool(services)};
+                    make_table_rollback_tool(services), make_table_fold_tool(services),
+                    make_metrics_tool(services)};
   registry.resources = {model_resource(services), metrics_resource(services)};
   registry.prompts = {retrieval_prompt()};
   return registry;

@@ -96,6 +96,8 @@ const char* name_of(engine::TransactionKind kind) {
       return "rollback";
     case engine::TransactionKind::kRestore:
       return "restore";
+    case engine::TransactionKind::kMove:
+      return "move";
     default:
       return "edit";
   }
@@ -107,7 +109,7 @@ std::vector<mcp::Field> transaction_fields() {
   using namespace field;
   return all_required(
       {integer("number", "Its number; 0: nothing was stored (a dry run)."),
-       choice("kind", "What made it.", {"edit", "rollback", "restore"}),
+       choice("kind", "What made it.", {"edit", "rollback", "restore", "move"}),
        integer("subject", "rollback: the transaction undone; restore: the one returned to."),
        text("author", "Who."), text("reason", "Why."),
        integer("created_unix_ms", "When, milliseconds since 1970 (UTC)."),

@@ -39,7 +39,7 @@ Result<std::int64_t> state_named(engine::TableStore& store, const std::string& n
 }
 
 // Nothing was edited yet: no file is made for looking.
-Result<engine::TableStore*> store_for_reading(engine::TableEditor& editor) {
+Result<std::shared_ptr<engine::TableStore>> store_for_reading(engine::TableEditor& editor) {
   if (!editor.tables().edits_error().empty()) return unavailable(editor.tables().edits_error());
   return editor.tables().opened_store();
 }

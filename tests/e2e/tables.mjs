@@ -60,6 +60,8 @@ test('an edit acknowledged before kill -9 is there afterwards, and undoing it re
   const seen = await call(second, 'engram_lookup', { text: 'the capital of France', detail: 'rows' })
   const rows = seen.tokens.flatMap((token) => token.layers.flatMap((layer) => layer.rows))
   assert.equal(rows.filter((row) => row.edited_by === 1 && row.edit_scope === 'ngram').length, 16)
+  const gates = await call(second, 'gate_inspect', { text: 'the capital of France', ablation: false })
+  assert.equal(gates.tokens.filter((token) => token.rows_edited.includes(8)).length, 2)
   await call(second, 'table_rollback', { transaction: 1 })
   assert.deepEqual(await answer(second), before)
   assert.equal((await second.finish()).code, 0)
@@ -182,6 +184,44 @@ test('a table that does not fit, is not the model\'s, is cut short or is missing
   const cut = await chat('', '--table', file)
   assert.notEqual(cut.code, 0)
   assert.match(cut.stderr, /table\.engram/)
+})
+
+test('a fold takes over while an answer runs, and everything after it finds the new tables', async (t) => {
+  const where = folder(t)
+  const edits = join(where, 'edits')
+  const s = await server(t, '--edits', edits)
+  const rows = [{ text: ' capital of', operation: 'zero', scope: 'row' }, { text: ' of France', operation: 'scale', factor: 0.25 }]
+  await call(s, 'table_update', { edits: rows })
+  const edited = await answer(s)
+  const long = { prompt: 'Count.', max_tokens: 200, logit_bias: { 1: -100 } }
+  const expected = (await call(s, 'chat', long)).text
+  const across = call(s, 'chat', long)
+  const folded = await call(s, 'table_fold', { file: 'folded.engram' })
+  assert.deepEqual([folded.generation, folded.rows, folded.ngrams_carried], [2, 8, 8])
+  assert.equal(folded.file, join(where, 'folded.engram'))
+  assert.equal((await across).text, expected)
+  assert.deepEqual(await answer(s), edited)
+  assert.match(await refusal(s, 'table_fold', { file: 'folded.engram' }), /exists already/)
+  await call(s, 'table_update', zero)
+  const later = await answer(s)
+  const history = await call(s, 'table_history', {})
+  assert.equal(history.edits_file, join(where, 'folded.engram.edits'))
+  assert.deepEqual(history.transactions.map((entry) => entry.author), ['mcp client', 'engramd fold'])
+  assert.equal((await s.finish()).code, 0)
+
+  const again = await server(t, '--edits', edits)
+  assert.deepEqual(await answer(again), later)
+  assert.match(again.stderr, /the tables moved on to .*folded\.engram \(table fold\)/)
+  assert.equal((await again.finish()).code, 0)
+  const engramd = (...args) => run([...args, '--edits', edits], { env: process.env })
+  assert.match((await engramd('table', 'info')).stdout, /moved on \(table fold\): .*folded\.engram/)
+  const second = await engramd('table', 'fold', join(where, 'second.engram'), '--switch', '--json')
+  assert.equal(second.code, 0, second.stderr)
+  assert.equal(JSON.parse((await engramd('table', 'info', '--json')).stdout).moved_on_to.length, 2)
+  rmSync(join(where, 'second.engram.edits'))
+  const broken = await engramd('chat', 'What is the capital of France?')
+  assert.equal(broken.code, 1)
+  assert.match(broken.stderr, /second\.engram\.edits is missing: put that file back/)
 })
 
 test('exports: a checkpoint for any engine, an overlay file, and the next generation', async (t) => {

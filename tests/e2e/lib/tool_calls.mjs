@@ -1,6 +1,7 @@
 // One call per tool, the same for every client, and what its answer must show.
 import assert from 'node:assert/strict'
 
+let n_folds = 0  // every fold makes a new file, in the home folder of the tests' own
 export const tool_calls = [
   {
     name: 'chat',
@@ -62,6 +63,11 @@ export const tool_calls = [
     name: 'table_rollback',
     arguments: { to: '0' },
     check: (out) => assert.equal(out.transactions[0].kind, 'restore'),
+  },
+  {
+    name: 'table_fold',
+    get arguments() { return { file: `folded-${process.pid}-${++n_folds}.engram` } },
+    check: (out) => assert.ok(out.generation >= 2),
   },
   {
     name: 'metrics',

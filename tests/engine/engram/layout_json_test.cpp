@@ -124,6 +124,12 @@ TEST(ParsePeftJson, ReadsWhatTheLibrarySaves) {
   EXPECT_EQ(layout->layers[0].n_rows, 384);
 }
 
+TEST(ParsePeftJson, IsToldFromTheDemosFile) {
+  EXPECT_TRUE(is_peft_json(peft_file("peft_a")));
+  EXPECT_FALSE(is_peft_json(demo_file()));
+  for (const char* text : {"", "[]", "{}", "{\"model_type\": 3}"}) EXPECT_FALSE(is_peft_json(text));
+}
+
 TEST(ParsePeftJson, SortsLayersAndRefusesOtherRules) {
   const auto with = [](const std::string& from, const std::string& to) {
     std::string text = peft_file("peft_a");

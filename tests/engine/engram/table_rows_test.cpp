@@ -195,6 +195,24 @@ TEST(TableRowsTest, ManyRowsAtOnceLieWhereTheirImagesAre) {
   }
 }
 
+TEST(TableRowsTest, AWarmUpThatDoesNotGetOnEndsAndSaysSo) {
+  const CountedTable counted;
+  TableOpenOptions options;
+  EXPECT_EQ((*TableRows::open(counted.path, options))->warning(), "");
+  options.warm_up_patience_s = 0;
+  options.warm_up_bytes_per_s_min = 1e18;  // no drive is that fast
+  const auto slow = TableRows::open(counted.path, options);
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_NE((*slow)->warning().find("the warm-up does not get on: 0.001 GB of 0.00"),
+            std::string::npos)
+      << (*slow)->warning();
+  EXPECT_NE((*slow)->warning().find("engram.table.prefetch = false"), std::string::npos);
+  std::vector<std::uint8_t> image(static_cast<std::size_t>(counted.header.row_bytes()));
+  const RowKey last{1, counted.header.sections[1].n_rows - 1};
+  ASSERT_TRUE((*slow)->read({&last, 1}, image.data(), {}).has_value());
+  EXPECT_TRUE(counted.is_image(image.data(), 1, last.row)) << "read at its first use";
+}
+
 TEST(TableRowsTest, OnlyTheRowsOfADamagedPageHaveNoPlace) {
   const CountedTable counted;
   counted.damage_page_of(1, 3000);

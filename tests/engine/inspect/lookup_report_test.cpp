@@ -76,6 +76,29 @@ TEST_F(LookupReportTest, TheStoredMapIsTheOneThatTheTokenizerGives) {
   EXPECT_EQ(built.n_classes, 9006);
 }
 
+// engram-peft's N-grams of all orders begin where the widest begins: bigrams end a token earlier.
+TEST_F(LookupReportTest, TextsOfPeftNgramsAreThoseThatItHashes) {
+  EngramLayoutConfig config = layout_.config;
+  config.variant = EngramVariant::kPeft;
+  config.vocab_size = {4000, 4000};
+  const EngramLayout peft = *make_layout(config);
+  const Addresser addresser(peft, 2);
+  const auto ids = *tokenizer_->encode("The capital of France", false);
+  ASSERT_EQ(ids.size(), 4U);
+  const auto result = make_lookup_report(ids, *tokenizer_, map_, addresser, nullptr, {});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const auto& ngrams = result->positions[3].ngrams;
+  EXPECT_EQ(ngrams[0].text, " capital of");
+  EXPECT_EQ(ngrams[1].text, " capital of France");
+  EXPECT_FALSE(ngrams[0].bypassed);
+  EXPECT_TRUE(result->positions[1].ngrams[0].bypassed) << "no trigram, no bigram";
+  for (std::size_t order = 0; order < 2; ++order) {
+    const int column = static_cast<int>(order) * peft.config.n_heads;
+    EXPECT_EQ(result->positions[3].layers[0].cells[static_cast<std::size_t>(column)].row,
+              row_of(peft.layers[0], column, mix_of(peft.layers[0], ngrams[order].classes)));
+  }
+}
+
 TEST_F(LookupReportTest, RowsOwnersAndBypassesEqualTheGoldenOnes) {
   for (const std::string name : {"bos", "two", "capital_en", "capital_zh", "chat", "alexander",
                                  "inventions", "mixed", "specials", "long"}) {

@@ -1,95 +1,18 @@
 // Editing the bundled model's tables while it computes: what a pass sees, what stays cached, and
 // that everything computed after an edit equals, bit for bit, what a process sees that knew it
 // always.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include <gtest/gtest.h>
-
-#include "engine/runtime/prefix_cache.h"
-#include "engine/runtime/table_editor.h"
-#include "tests/engine/engram/table_fixture.h"
-#include "tests/engine/model/golden.h"
-#include "tests/engine/runtime/engine_fixture.h"
+#include "tests/engine/runtime/table_editing_fixture.h"
 
 namespace engramd::engine::testing {
 namespace {
 
 using kernels::kBlockTokens;
-
-class TableEditingTest : public ::testing::Test {
- protected:
-  TableEditingTest()
-      : tokenizer_(*Tokenizer::from_file(bundled().model_folder + "/tokenizer.json")) {
-    reopen();
-  }
-
-  void reopen() {
-    editor_.reset();
-    tables_.reset();
-    LiveTablesOptions options;
-    options.edits_file = folder_ / "edits";
-    tables_ = std::move(*LiveTables::open(model_.layout, "", model_.engram_rows(), options));
-    editor_ = std::make_unique<TableEditor>(model_, *tables_, tokenizer_,
-                                            bundled().model_folder + "/ngrams.safetensors");
-  }
-
-  static EditRequest request(std::vector<TokenId> tokens, EditOperation operation,
-                             float factor = 1.0F) {
-    EditRequest made;
-    made.where.tokens = std::move(tokens);
-    made.operation = operation;
-    made.factor = factor;
-    return made;
-  }
-  StoredTransaction commit(const EditRequest& edit) {
-    auto outcome = editor_->edit({edit}, "test", "", false);
-    EXPECT_TRUE(outcome.has_value()) << outcome.error().message;
-    return outcome->stored;
-  }
-
-  // 150 tokens of text, the same every time.
-  std::vector<TokenId> prompt() const {
-    std::string text;
-    while (true) {
-      text += "The capital of France is Paris and the capital of Japan is Tokyo. Water is wet. ";
-      auto ids = *tokenizer_.encode(text);
-      if (ids.size() < 150) continue;
-      ids.resize(150);
-      return ids;
-    }
-  }
-
-  std::vector<float> logits(Step& step, Sequence& sequence) const {
-    SequenceSlice slice{&sequence, sequence.n_cached(), sequence.size()};
-    const auto out = step.run({&slice, 1}, tables_->view(), {});
-    EXPECT_TRUE(out.has_value());
-    return {out->begin(), out->end()};
-  }
-  std::unique_ptr<Sequence> sequence(KvCache& cache, const std::vector<TokenId>& ids) const {
-    auto made = std::make_unique<Sequence>(model_.token_map, cache, true);
-    for (const TokenId id : ids) made->append(id);
-    return made;
-  }
-  // As a process computes it that has nothing cached.
-  std::vector<float> fresh_logits(const std::vector<TokenId>& ids) {
-    Step step(model_, *backend_, cache_);
-    auto made = sequence(cache_, ids);
-    EXPECT_TRUE(made->reserve(made->size()));
-    return logits(step, *made);
-  }
-
-  TemporaryFolder folder_;
-  const Model& model_ = bundled_model();
-  const Tokenizer tokenizer_;
-  std::unique_ptr<LiveTables> tables_;
-  std::unique_ptr<TableEditor> editor_;
-  std::unique_ptr<kernels::Backend> backend_ = make_backend("auto");
-  KvCache cache_ = std::move(*KvCache::make(bundled_model(), kernels::DType::kF32, 64));
-};
 
 TEST_F(TableEditingTest, ACachedPrefixIsKeptUpToTheFirstPositionThatReadsAChangedRow) {
   Step step(model_, *backend_, cache_);
@@ -183,7 +106,8 @@ TEST_F(TableEditingTest, AnotherProcessThatHoldsTheEditsIsNamedAndTheBaseIsServe
   commit(request({ids[148], ids[149]}, EditOperation::kZero));
   LiveTablesOptions options;
   options.edits_file = folder_ / "edits";
-  auto second = LiveTables::open(model_.layout, "", model_.engram_rows(), options);
+  auto second =
+      LiveTables::open(model_.layout, sha256_hex(model_.token_map), model_.engram_rows(), options);
   ASSERT_TRUE(second.has_value()) << second.error().message;
   EXPECT_NE((*second)->edits_error().find("in use by another process"), std::string::npos);
   EXPECT_EQ((*second)->view().edits->number(), 0U);
@@ -197,7 +121,8 @@ TEST_F(TableEditingTest, DamagedEditsAreRefusedAtTheDoor) {
   std::filesystem::resize_file(folder_ / "edits", 4096);
   LiveTablesOptions options;
   options.edits_file = folder_ / "edits";
-  const auto opened = LiveTables::open(model_.layout, "", model_.engram_rows(), options);
+  const auto opened =
+      LiveTables::open(model_.layout, sha256_hex(model_.token_map), model_.engram_rows(), options);
   ASSERT_TRUE(opened.has_error());
   EXPECT_NE(opened.error().message.find("edit log"), std::string::npos) << opened.error().message;
 }
@@ -242,6 +167,7 @@ TEST_F(TableEditingTest, ADryRunNamesTheNgramsThatShareARow) {
   }
   EXPECT_EQ(row.n_listed, n);
   EXPECT_EQ(tables_->view().edits->number(), 0U) << "nothing was stored";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "edits"));
 }
 
 TEST_F(TableEditingTest, CompareAndSwapRefusesWhatChangedMeanwhile) {

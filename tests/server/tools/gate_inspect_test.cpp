@@ -46,6 +46,19 @@ TEST(GateInspect, ConformsAndRanksByWhatLeavingOutChanges) {
   EXPECT_THAT(result.text, HasSubstr("-5.000 on log p of \"t3\""));
 }
 
+TEST(GateInspect, EditedNgramsAreMarked) {
+  engine::GateReport report = sample_report(2);
+  for (engine::GatePosition& position : report.positions) position.n_rows = {16, 16};
+  report.positions[0].n_edited = {0, 0};
+  report.positions[1].n_edited = {4, 0};
+  const mcp::ToolResult result = to_tool_result(report, 2, 2);
+  const auto conforms = mcp::validate(gate_output_fields(), result.structured);
+  ASSERT_TRUE(conforms.has_value()) << conforms.error().message;
+  EXPECT_THAT(result.text, HasSubstr(", owned, edited 4/16"));
+  EXPECT_EQ(result.structured.at("tokens")[1].at("rows_edited"), json({4, 0}));
+  EXPECT_EQ(result.structured.at("top")[0].at("rows_edited"), 0);
+}
+
 TEST(GateInspect, ABypassedNgramIsNotCalledOneThatTheTableLacks) {
   engine::GateReport report = sample_report(3);
   report.positions[0].ngrams = {"t0", ""};

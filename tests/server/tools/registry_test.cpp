@@ -32,8 +32,9 @@ TEST_F(RegistryTest, StrictClientsAcceptEverything) {
     EXPECT_THAT(mcp::lint_schema(mcp::to_json_schema(tool.output)), IsEmpty()) << tool.name;
     EXPECT_LE(tool.description.size(), 1024U) << tool.name;  // clients cut longer ones
   }
-  EXPECT_THAT(names, ElementsAre("chat", "engram_lookup", "gate_inspect", "table_get",
-                                 "table_update", "table_history", "table_rollback", "metrics"));
+  EXPECT_THAT(names,
+              ElementsAre("chat", "engram_lookup", "gate_inspect", "table_get", "table_update",
+                          "table_history", "table_rollback", "table_fold", "metrics"));
 }
 
 // An empty list asks for nothing; as "no layers" it would have been answered with all of them.
