@@ -48,7 +48,7 @@ class Session {
   bool is_open() const { return store_ != nullptr; }
   void close() { store_.reset(); }
 
-  static constexpr int kOperations = 7;
+  static constexpr int kOperations = 8;
   bool run(int operation) {
     if (!store_) return false;
     switch (operation) {
@@ -69,6 +69,9 @@ class Session {
         if (done) promise_.snapshots.push_back(name);
         return done;
       }
+      case 6:
+        return keep(store_->move_on(
+            [](const EpochPointer&) { return Successor{"/next", 2, "crc32c 12345678"}; }, "t"));
       default:
         open();
         return is_open();
@@ -133,7 +136,9 @@ std::string broken_promise(const SmallTables& tables, DiskFiles files, const Pro
     }
   }
   if (snapshots.size() > promise.snapshots.size() + 1) return "too many snapshots";
-  if (!store.commit({set_edit(row_target(0, 7), 1.0F)}, "t", "after")) return "no commit goes on";
+  const bool moved = !history.empty() && history.front().kind == TransactionKind::kMove;
+  const auto after = store.commit({set_edit(row_target(0, 7), 1.0F)}, "t", "after");
+  if (moved != after.has_error()) return moved ? "moved tables take edits" : "no commit goes on";
   return {};
 }
 
