@@ -75,6 +75,11 @@ Result<std::span<const float>> Forward::run(const ForwardBatch& batch, std::stop
       trace->hidden.emplace_back(streams_.begin(), streams_.begin() + size);
     }
   }
+  if (trace != nullptr && trace->want_final) {
+    final_norm(n_tokens);
+    trace->final_hidden.assign(normed_.begin(),
+                               normed_.begin() + n_tokens * model_->config.hidden_size);
+  }
   return logits(batch);
 }
 
@@ -153,6 +158,13 @@ void Forward::feed_forward(const ModelLayer& layer, const ForwardBatch& batch,
                         streams_.data());
 }
 
+void Forward::final_norm(std::int64_t n_tokens) {
+  const ModelConfig& c = model_->config;
+  backend_->hyper_head(model_->hc_head, streams_.data(), n_tokens, x_.data());
+  backend_->rms_norm(x_.data(), model_->norm, static_cast<float>(c.rms_norm_eps), n_tokens,
+                     c.hidden_size, normed_.data());
+}
+
 std::span<const float> Forward::logits(const ForwardBatch& batch) {
   const ModelConfig& c = model_->config;
   const auto n_logits = static_cast<std::int64_t>(batch.logits_of.size());
@@ -163,9 +175,7 @@ std::span<const float> Forward::logits(const ForwardBatch& batch) {
       std::copy_n(streams_.begin() + token * width, width, streams_.begin() + i * width);
     }
   }
-  backend_->hyper_head(model_->hc_head, streams_.data(), n_logits, x_.data());
-  backend_->rms_norm(x_.data(), model_->norm, static_cast<float>(c.rms_norm_eps), n_logits,
-                     c.hidden_size, normed_.data());
+  final_norm(n_logits);
   const kernels::LinearTask output[] = {{&model_->head, logits_.data()}};
   backend_->linear(normed_.data(), n_logits, output);
   return {logits_.data(), static_cast<std::size_t>(n_logits * c.vocab_size)};

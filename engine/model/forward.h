@@ -28,8 +28,10 @@ struct ForwardBatch {
 struct ForwardTrace {
   bool want_hidden = false;
   bool want_experts = false;
+  bool want_final = false;
   std::vector<std::vector<float>> hidden;          // per layer [n_tokens, n_streams, hidden_size]
   std::vector<std::vector<std::int32_t>> experts;  // per layer [n_tokens, num_experts_per_tok]
+  std::vector<float> final_hidden;                 // [n_tokens, hidden_size], behind the last norm
   struct Engram {
     std::vector<float> gate, dot, residual_share;  // [n_tokens, n_streams]
     std::vector<float> value_norm;                 // [n_tokens]
@@ -55,6 +57,7 @@ class Forward {
   void attention(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index);
   void feed_forward(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index,
                     ForwardTrace* trace);
+  void final_norm(std::int64_t n_tokens);  // of the first n_tokens streams, into normed_
   std::span<const float> logits(const ForwardBatch& batch);
 
   const Model* model_;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -15,6 +16,8 @@
 #include "engine/runtime/sampler.h"
 
 namespace engramd::engine {
+
+struct JsonGrammar;
 
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant"
@@ -27,10 +30,15 @@ struct ChatRequest {
   std::string model;  // empty: whatever is configured
   Route route = Route::kAuto;
   std::vector<ChatMessage> messages;      // rendered with the model's chat template
+  bool continue_last = false;             // the last message is the answer's beginning
   std::optional<std::string> completion;  // or: plain text to continue, no template
+  std::vector<TokenId> prompt_tokens;     // or: these tokens, with nothing added
   SamplingOptions sampling;
   int max_tokens = 256;
   std::vector<std::string> stop;  // texts that end the answer; not part of it
+  bool logprobs = false;          // tokens in the result, also without alternatives
+  // What the answer has to be; end-of-sentence comes when it is complete. Null: anything.
+  std::shared_ptr<const JsonGrammar> grammar;
   bool engram_enabled = true;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/runtime/generation.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace engramd::engine {
@@ -23,6 +24,7 @@ Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokeniz
       decoder_(tokenizer, true),
       stops_(job_.request.stop),
       started_(Clock::now()) {
+  if (job_.request.grammar) constraint_.emplace(job_.request.grammar, job_.trie);
   for (const TokenId token : job_.prompt) sequence_.append(token);
   sampler_.observe_prompt(job_.prompt);
   result_.prompt_tokens = n_prompt_;
@@ -62,25 +64,52 @@ void Generation::report_prefill() {
   if (job_.callbacks.on_prefill) job_.callbacks.on_prefill(sequence_.n_cached(), n_prompt_);
 }
 
+bool Generation::is_end_of_sentence(TokenId id) const {
+  const auto& eos = model_->config.eos_token_ids;
+  return std::find(eos.begin(), eos.end(), id) != eos.end();
+}
+
+std::span<const float> Generation::constrained(std::span<const float> logits) {
+  // Above what is out of the question, whatever the model and the penalties make of it.
+  constexpr float kLowest = -1e30F;
+  constrained_.assign(logits.size(), -std::numeric_limits<float>::infinity());
+  const auto admit = [&](std::size_t i) {
+    constrained_[i] = logits[i] > kLowest ? logits[i] : kLowest;  // also for NaN
+  };
+  const TokenSet& allowed = constraint_->allowed();
+  allowed.for_each([&](TokenId id) { admit(static_cast<std::size_t>(id)); });
+  if (constraint_->may_end()) {
+    for (const std::int64_t id : model_->config.eos_token_ids) admit(static_cast<std::size_t>(id));
+  }
+  return constrained_;
+}
+
 std::optional<FinishReason> Generation::accept(std::span<const float> logits) {
-  SampledToken token = sampler_.sample(logits);
+  SampledToken token = sampler_.sample(constraint_ ? constrained(logits) : logits);
   if (result_.completion_tokens++ == 0) {
     first_token_ = Clock::now();
     result_.first_token_ms = milliseconds(first_token_ - job_.submitted);
   }
   const TokenId id = token.chosen.token;
-  const auto& eos = model_->config.eos_token_ids;
-  if (std::find(eos.begin(), eos.end(), id) != eos.end()) return FinishReason::kStop;
+  if (is_end_of_sentence(id)) return FinishReason::kStop;
   sequence_.append(id);
-  emit(stops_.push(decoder_.push(id)), std::move(token));
+  const std::string decoded = decoder_.push(id);
+  decoded_bytes_ += static_cast<std::int64_t>(decoded.size());
+  token.text_end = decoded_bytes_;
+  emit(stops_.push(decoded), std::move(token));
   if (!stops_.matched().empty()) return FinishReason::kStop;
+  if (constraint_) {
+    constraint_->accept(id);
+    if (constraint_->must_end()) return FinishReason::kStop;
+  }
   if (result_.completion_tokens >= job_.request.max_tokens) return FinishReason::kLength;
   return std::nullopt;
 }
 
 void Generation::emit(std::string text, std::optional<SampledToken> token) {
   result_.text += text;
-  if (token && job_.request.sampling.top_logprobs > 0) result_.tokens.push_back(*token);
+  const bool kept = job_.request.logprobs || job_.request.sampling.top_logprobs > 0;
+  if (token && kept) result_.tokens.push_back(*token);
   if (job_.callbacks.on_delta) job_.callbacks.on_delta({std::move(text), std::move(token)});
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/runtime/chat_backend.h"
+#include "engine/runtime/constraint/constraint.h"
 #include "engine/runtime/sequence.h"
 #include "engine/runtime/step.h"
 #include "engine/runtime/stop_matcher.h"
@@ -28,7 +29,8 @@ struct ChatJob {  // a request whose prompt is encoded and checked
   std::stop_token stop;
   std::vector<TokenId> prompt;
   Clock::time_point submitted;
-  std::string fallback_reason;  // empty: the model that was asked for answers
+  std::string fallback_reason;      // empty: the model that was asked for answers
+  std::shared_ptr<TokenTrie> trie;  // of the model, when the request has a grammar
 };
 
 class Generation {
@@ -61,6 +63,9 @@ class Generation {
   std::function<void(Result<ChatResult>)> on_done() const { return job_.callbacks.on_done; }
 
  private:
+  bool is_end_of_sentence(TokenId id) const;
+  // The logits of what may come; the rest is out of the question.
+  std::span<const float> constrained(std::span<const float> logits);
   void emit(std::string text, std::optional<SampledToken> token);
 
   ChatJob job_;
@@ -71,6 +76,9 @@ class Generation {
   Sampler sampler_;
   StreamDecoder decoder_;
   StopMatcher stops_;
+  std::optional<Constraint> constraint_;
+  std::vector<float> constrained_;  // [vocab_size], empty without a constraint
+  std::int64_t decoded_bytes_ = 0;
   ChatResult result_;
   Clock::time_point started_;
   Clock::time_point first_token_;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "engine/engram/row_codec.h"
+#include "engine/runtime/embedding.h"
 #include "engine/runtime/gate_inspection.h"
 #include "engine/runtime/prompt.h"
 #include "engine/runtime/scheduler.h"
@@ -128,6 +130,40 @@ struct LocalEngine::Impl {
         editor(*model, *tables, tokenizer, options.model_folder + "/ngrams.safetensors"),
         scheduler(*model, *tables, tokenizer, *backend, cache, options, facts.name) {}
 
+  std::int64_t context_tokens() const {
+    const std::int64_t own = model->config.max_position_embeddings;
+    return options.context_tokens_max > 0 ? std::min(own, options.context_tokens_max) : own;
+  }
+
+  Result<void> check_ids(const std::vector<TokenId>& ids) const {
+    for (const TokenId id : ids) {
+      if (id >= 0 && id < model->config.vocab_size) continue;
+      return invalid_argument("token ids: expected 0 to " +
+                              std::to_string(model->config.vocab_size - 1) + ", got " +
+                              std::to_string(id));
+    }
+    return {};
+  }
+
+  Result<std::vector<TokenId>> prompt_of(const ChatRequest& request) const {
+    if (request.completion) return prompts.text(tokenizer, *request.completion);
+    if (request.prompt_tokens.empty()) {
+      return prompts.messages(tokenizer, request.messages, request.continue_last);
+    }
+    const auto known = check_ids(request.prompt_tokens);
+    if (known.has_error()) return known.error();
+    return request.prompt_tokens;
+  }
+
+  // Built when the first request asks for a format: most sessions never do.
+  Result<std::shared_ptr<TokenTrie>> token_trie() {
+    const std::lock_guard lock(trie_mutex);
+    if (trie) return trie;
+    auto built = TokenTrie::build(tokenizer);
+    if (built.has_value()) trie = *built;
+    return built;
+  }
+
   const LocalEngineOptions options;
   const std::unique_ptr<const Model> model;
   const std::unique_ptr<LiveTables> tables;
@@ -138,6 +174,8 @@ struct LocalEngine::Impl {
   ModelFacts facts;
   const Addresser addresser;
   TableEditor editor;
+  std::mutex trie_mutex;  // guards trie
+  std::shared_ptr<TokenTrie> trie;
   Scheduler scheduler;  // last: its thread uses everything above
 };
 
@@ -190,8 +228,7 @@ void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_
                                          impl_->facts.name + " or no model"));
     }
   }
-  auto prompt =
-      request.completion ? encode_text(*request.completion) : encode_messages(request.messages);
+  auto prompt = impl_->prompt_of(request);
   if (prompt.has_error()) return callbacks.on_done(prompt.error());
   const auto valid = validate(request.sampling, impl_->model->config.vocab_size);
   if (valid.has_error()) return callbacks.on_done(valid.error());
@@ -199,37 +236,46 @@ void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_
     return callbacks.on_done(invalid_argument("max_tokens: expected at least 1, got " +
                                               std::to_string(request.max_tokens)));
   }
-  std::int64_t context = impl_->model->config.max_position_embeddings;
-  const std::int64_t context_max = impl_->options.context_tokens_max;
-  if (context_max > 0) context = std::min(context, context_max);
-  const std::int64_t prompt_max = impl_->options.prompt_tokens_max;
-  if (prompt_max > 0 && static_cast<std::int64_t>(prompt->size()) > prompt_max) {
-    return callbacks.on_done(limit_exceeded(
-        "the prompt has " + std::to_string(prompt->size()) + " tokens, expected at most " +
-        std::to_string(prompt_max) + " (limits.prompt_tokens_max); shorten it"));
+  const auto fits = check_prompt(prompt->size());
+  if (fits.has_error()) return callbacks.on_done(fits.error());
+  std::shared_ptr<TokenTrie> trie;
+  if (request.grammar) {
+    auto built = impl_->token_trie();
+    if (built.has_error()) return callbacks.on_done(built.error());
+    trie = std::move(*built);
   }
-  const auto n_prompt = static_cast<std::int64_t>(prompt->size());
-  if (n_prompt >= context || n_prompt == 0) {
-    return callbacks.on_done(limit_exceeded(
-        "the prompt has " + std::to_string(n_prompt) + " tokens, expected 1 to " +
-        std::to_string(context - 1) + ": the context is " + std::to_string(context) + " tokens" +
-        (context == context_max ? " (inference.context_tokens_max)" : "") +
-        " and the answer needs room too; shorten the prompt"));
-  }
-  request.max_tokens =
-      static_cast<int>(std::min<std::int64_t>(request.max_tokens, context - n_prompt));
+  request.max_tokens = static_cast<int>(std::min<std::int64_t>(
+      request.max_tokens, impl_->context_tokens() - static_cast<std::int64_t>(prompt->size())));
   request.engram_enabled = request.engram_enabled && impl_->options.engram_enabled;
   impl_->scheduler.submit({std::move(request), std::move(callbacks), std::move(stop),
-                           std::move(*prompt), submitted, std::move(fallback_reason)});
+                           std::move(*prompt), submitted, std::move(fallback_reason),
+                           std::move(trie)});
+}
+
+Result<void> LocalEngine::check_prompt(std::size_t n_tokens) const {
+  const auto n_prompt = static_cast<std::int64_t>(n_tokens);
+  const std::int64_t prompt_max = impl_->options.prompt_tokens_max;
+  if (prompt_max > 0 && n_prompt > prompt_max) {
+    return limit_exceeded("the prompt has " + std::to_string(n_prompt) +
+                          " tokens, expected at most " + std::to_string(prompt_max) +
+                          " (limits.prompt_tokens_max); shorten it");
+  }
+  const std::int64_t context = impl_->context_tokens();
+  if (n_prompt < context && n_prompt > 0) return {};
+  return limit_exceeded(
+      "the prompt has " + std::to_string(n_prompt) + " tokens, expected 1 to " +
+      std::to_string(context - 1) + ": the context is " + std::to_string(context) + " tokens" +
+      (context == impl_->options.context_tokens_max ? " (inference.context_tokens_max)" : "") +
+      " and the answer needs room too; shorten the prompt");
 }
 
 Result<std::vector<TokenId>> LocalEngine::encode_text(const std::string& text) const {
   return impl_->prompts.text(impl_->tokenizer, text);
 }
 
-Result<std::vector<TokenId>> LocalEngine::encode_messages(
-    const std::vector<ChatMessage>& messages) const {
-  return impl_->prompts.messages(impl_->tokenizer, messages);
+Result<std::vector<TokenId>> LocalEngine::encode_messages(const std::vector<ChatMessage>& messages,
+                                                          bool continue_last) const {
+  return impl_->prompts.messages(impl_->tokenizer, messages, continue_last);
 }
 
 Result<LookupReport> LocalEngine::lookup(const std::vector<TokenId>& ids,
@@ -250,13 +296,7 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
                                   " tokens, expected 1 to " + std::to_string(most) +
                                   "; inspect a shorter text"));
   }
-  for (const TokenId id : ids) {
-    if (id < 0 || id >= impl_->model->config.vocab_size) {
-      return on_done(invalid_argument("token ids: expected 0 to " +
-                                      std::to_string(impl_->model->config.vocab_size - 1) +
-                                      ", got " + std::to_string(id)));
-    }
-  }
+  if (const auto known = impl_->check_ids(ids); known.has_error()) return on_done(known.error());
   if (impl_->model->layout.layers.empty()) {
     return on_done(
         invalid_argument("this model has no Engram layers: there are no gates to inspect"));
@@ -273,6 +313,27 @@ void LocalEngine::inspect_gates(std::vector<TokenId> ids, GateOptions options,
       impl_->scheduler.stop());
   const auto queued = impl_->scheduler.background(
       [inspection](bool chats_run) { return inspection->advance(chats_run); });
+  if (queued.has_error()) on_done(queued.error());
+}
+
+void LocalEngine::embed(std::vector<std::vector<TokenId>> inputs,
+                        std::function<void(Result<std::vector<std::vector<float>>>)> on_done,
+                        std::stop_token stop) {
+  const std::int64_t context = impl_->model->config.max_position_embeddings;
+  for (const std::vector<TokenId>& input : inputs) {
+    if (const auto known = impl_->check_ids(input); known.has_error()) {
+      return on_done(known.error());
+    }
+    if (input.empty() || static_cast<std::int64_t>(input.size()) > context) {
+      return on_done(limit_exceeded("an input has " + std::to_string(input.size()) +
+                                    " tokens, expected 1 to " + std::to_string(context)));
+    }
+  }
+  auto embedding = std::make_shared<Embedding>(
+      EmbeddingJob{std::move(inputs), on_done, std::move(stop)}, *impl_->model,
+      impl_->tables->view(), *impl_->backend, impl_->scheduler.stop());
+  const auto queued = impl_->scheduler.background(
+      [embedding](bool chats_run) { return embedding->advance(chats_run); });
   if (queued.has_error()) on_done(queued.error());
 }
 

@@ -93,18 +93,28 @@ class LocalEngine final : public ChatBackend {
   ~LocalEngine() override;  // cancels what runs, then joins
 
   // Errors reach on_done: prompt too long (names both numbers), full queue, invalid sampling.
+  // All of them inside start(), on the caller's thread, but for failures of the forward pass.
   void start(ChatRequest request, ChatCallbacks callbacks, std::stop_token stop) override;
 
   // Beginning-of-sentence is put in front of `text`, as for a plain completion.
   Result<std::vector<TokenId>> encode_text(const std::string& text) const;
   // The prompt exactly as chat would feed it.
-  Result<std::vector<TokenId>> encode_messages(const std::vector<ChatMessage>& messages) const;
+  Result<std::vector<TokenId>> encode_messages(const std::vector<ChatMessage>& messages,
+                                               bool continue_last = false) const;
+  // Whether a prompt of that many tokens leaves room for an answer; the error names both numbers.
+  Result<void> check_prompt(std::size_t n_tokens) const;
 
   Result<LookupReport> lookup(const std::vector<TokenId>& ids, const LookupOptions& options) const;
 
   void inspect_gates(std::vector<TokenId> ids, GateOptions options,
                      std::function<void(std::int64_t done, std::int64_t total)> on_progress,
                      std::function<void(Result<GateReport>)> on_done, std::stop_token stop);
+
+  // A vector per input, [hidden_size]: the mean over its tokens of the final hidden states (behind
+  // the last norm). Every outcome reaches on_done.
+  void embed(std::vector<std::vector<TokenId>> inputs,
+             std::function<void(Result<std::vector<std::vector<float>>>)> on_done,
+             std::stop_token stop);
 
   TableEditor& editor();  // of the tables it serves: any thread
 

@@ -53,22 +53,28 @@ Result<PromptEncoder> PromptEncoder::open(const std::string& folder, const Model
   return encoder;
 }
 
-Result<std::vector<TokenId>> PromptEncoder::messages(
-    const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages) const {
+Result<std::vector<TokenId>> PromptEncoder::messages(const Tokenizer& tokenizer,
+                                                     const std::vector<ChatMessage>& messages,
+                                                     bool continue_last) const {
   if (!template_) {
     return invalid_argument("this model has no chat template: send a prompt instead of messages");
   }
   if (messages.empty()) return invalid_argument("messages: expected at least one, got none");
+  std::string beginning;
   TemplateValue::List list;
   for (const ChatMessage& message : messages) {
     if (message.role != "system" && message.role != "user" && message.role != "assistant") {
       return invalid_argument("role: expected system, user or assistant, got \"" + message.role +
                               "\"");
     }
+    std::string content = tokenizer.break_added_tokens(message.content, kMark);
+    if (continue_last && &message == &messages.back()) {
+      beginning = std::move(content);
+      break;
+    }
     TemplateValue::Object fields;
     fields.emplace_back("role", TemplateValue{message.role});
-    fields.emplace_back("content",
-                        TemplateValue{tokenizer.break_added_tokens(message.content, kMark)});
+    fields.emplace_back("content", TemplateValue{std::move(content)});
     list.push_back(TemplateValue{std::move(fields)});
   }
   TemplateValue::Object variables;
@@ -80,7 +86,7 @@ Result<std::vector<TokenId>> PromptEncoder::messages(
   variables.emplace_back("pad_token", TemplateValue{config_.pad_token});
   const auto rendered = template_->render(TemplateValue{std::move(variables)});
   if (rendered.has_error()) return rendered.error();
-  return encode_between_marks(tokenizer, *rendered);
+  return encode_between_marks(tokenizer, *rendered + beginning);
 }
 
 Result<std::vector<TokenId>> PromptEncoder::text(const Tokenizer& tokenizer,

@@ -21,9 +21,11 @@ class PromptEncoder {
 
   // Whatever a message spells, only the template makes special tokens; a template that looks for
   // one in a message ("</think>") finds it there no more.
+  // continue_last: the last message, the assistant's, is the beginning of the answer.
   // Refused: no messages, an unknown role, a model without a chat template.
   Result<std::vector<TokenId>> messages(const Tokenizer& tokenizer,
-                                        const std::vector<ChatMessage>& messages) const;
+                                        const std::vector<ChatMessage>& messages,
+                                        bool continue_last = false) const;
   // Beginning-of-sentence, then the text.
   Result<std::vector<TokenId>> text(const Tokenizer& tokenizer, const std::string& text) const;
 

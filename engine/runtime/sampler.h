@@ -32,11 +32,12 @@ Result<void> validate(const SamplingOptions& options, std::int64_t vocab_size);
 
 struct TokenLogprob {
   TokenId token = 0;
-  double logprob = 0;  // natural log, of the unmodified distribution (after logit bias)
+  double logprob = 0;  // natural log, of the unmodified distribution (after logit bias and format)
 };
 struct SampledToken {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;  // descending; empty unless asked for
+  std::int64_t text_end = 0;      // bytes of text that this token and those before it make
 };
 
 class Sampler {
