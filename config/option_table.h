@@ -27,7 +27,7 @@ enum class ValueType {
 };
 
 // What a text, or each one of a list, must look like beyond being free of control characters.
-enum class Syntax { kAny, kPath, kDevice, kUrl, kVariableName, kHost, kOrigin };
+enum class Syntax { kAny, kPath, kDevice, kUrl, kVariableName, kHost, kOrigin, kAlias };
 
 // Where in Options a row lives. Choices travel as texts, so that a Value needs no enumerations.
 struct Member {
@@ -45,11 +45,12 @@ struct OptionRow {
   Syntax syntax = Syntax::kAny;
   std::string help = {};                       // one sentence, unit included
   std::vector<std::string> toml_aliases = {};  // other dotted keys that mean the same
-  std::vector<std::string> json_keys = {};     // dotted paths in the users' JSON files
-  std::string flag = {};                       // "--name"; derived from the key when not given
-  std::string environment = {};                // ENGRAMD_<KEY>; always derived
-  std::string environment_alias = {};          // a name users already have; the ENGRAMD_ one wins
-  bool no_effect_yet = false;                  // says kNoEffectYet wherever the row is shown
+  std::string toml_table = {};  // a table whose entries, as "key=value", are the items of the list
+  std::vector<std::string> json_keys = {};  // dotted paths in the users' JSON files
+  std::string flag = {};                    // "--name"; derived from the key when not given
+  std::string environment = {};             // ENGRAMD_<KEY>; always derived
+  std::string environment_alias = {};       // a name users already have; the ENGRAMD_ one wins
+  bool no_effect_yet = false;               // says kNoEffectYet wherever the row is shown
 };
 
 inline constexpr std::string_view kNoEffectYet = "read and checked; nothing acts on it yet";

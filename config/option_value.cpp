@@ -125,6 +125,11 @@ bool is_origin(std::string_view text) {
          is_host(text.substr(scheme_end + 3));
 }
 
+bool is_alias(std::string_view text) {
+  const std::size_t equals = text.rfind('=');
+  return equals != std::string_view::npos && equals > 0 && equals + 1 < text.size();
+}
+
 bool has_syntax(const OptionRow& row, std::string_view text) {
   const bool clean = std::none_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -144,6 +149,8 @@ bool has_syntax(const OptionRow& row, std::string_view text) {
       return is_host(text);
     case Syntax::kOrigin:
       return is_origin(text);
+    case Syntax::kAlias:
+      return is_alias(text);
   }
   return false;
 }
@@ -326,6 +333,8 @@ std::string expected_text(const OptionRow& row) {
       return "a host name or address, maybe with :port";
     case Syntax::kOrigin:
       return "an origin, scheme://host or scheme://host:port";
+    case Syntax::kAlias:
+      return "name=local name";
   }
   return "a text";
 }

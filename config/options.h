@@ -146,6 +146,7 @@ struct ServerOptions {
   bool auth = true;                          // a bearer token is asked for
   std::vector<std::string> allowed_hosts;    // besides loopback names and `host`
   std::vector<std::string> allowed_origins;  // besides loopback ones; these also get CORS headers
+  std::vector<std::string> aliases;          // "name=local name": what requests call a local model
   std::int64_t header_timeout_ms = 10000;
   std::int64_t idle_timeout_ms = 90000;  // clients keep a connection for 60 s and less
   std::int64_t write_timeout_ms = 30000;

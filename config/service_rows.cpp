@@ -197,6 +197,13 @@ std::vector<OptionRow> server_rows() {
        .syntax = Syntax::kOrigin,
        .help = "Origins of web pages, besides loopback ones, whose requests are taken; these get "
                "CORS headers."},
+      {.key = "server.aliases",
+       .member = field(&O::server, &S::aliases),
+       .syntax = Syntax::kAlias,
+       .help =
+           "Names by which API clients may call a local model, each \"name=local name\"; also as "
+           "a table [aliases] with name = \"local name\".",
+       .toml_table = "aliases"},
       {.key = "server.header_timeout_ms",
        .member = field(&O::server, &S::header_timeout_ms),
        .minimum = 10,

@@ -10,6 +10,7 @@ std::vector<std::string> names_of(const OptionRow& row, KeySpace keys) {
   if (keys == KeySpace::kJson) return row.json_keys;
   std::vector<std::string> names = {row.key};
   names.insert(names.end(), row.toml_aliases.begin(), row.toml_aliases.end());
+  if (!row.toml_table.empty()) names.push_back(row.toml_table + ".NAME");
   return names;
 }
 
@@ -25,6 +26,14 @@ const OptionRow* find_row(std::string_view key, KeySpace keys) {
   for (const OptionRow& row : option_table()) {
     const std::vector<std::string> names = names_of(row, keys);
     if (std::find(names.begin(), names.end(), key) != names.end()) return &row;
+  }
+  return nullptr;
+}
+
+const OptionRow* find_table(const FoundKey& found, KeySpace keys) {
+  for (const OptionRow& row : option_table()) {
+    if (keys != KeySpace::kToml || row.toml_table.empty()) continue;
+    if (found.key.starts_with(row.toml_table + ".")) return &row;
   }
   return nullptr;
 }
@@ -57,11 +66,42 @@ Value resolved_path(const Value& value, const std::string& file) {
   return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
 }
 
+// One entry of a table that stands for a list: the entries of a file together are its items.
+void add_entry(const SourceFile& file, const OptionRow& row, const FoundKey& found,
+               const std::string& place, LoadedSettings& loaded) {
+  const auto same_table = [&](const Setting& setting) {
+    return setting.row == &row && setting.written_key == row.toml_table;
+  };
+  const auto earlier = std::find_if(loaded.settings.begin(), loaded.settings.end(), same_table);
+  std::vector<std::string> items;
+  if (earlier != loaded.settings.end()) {
+    items = std::get<std::vector<std::string>>(earlier->value);
+  }
+  const auto* text = found.value.value ? std::get_if<std::string>(&*found.value.value) : nullptr;
+  if (text == nullptr) {
+    loaded.problems.push_back(place + ": " + printable_key(found.key) + ": expected a text");
+    return;
+  }
+  items.push_back(found.key.substr(row.toml_table.size() + 1) + "=" + *text);
+  Result<Value> value = convert(row, {items, {}});
+  if (!value) {
+    loaded.problems.push_back(place + ": " + printable_key(found.key) + ": " +
+                              value.error().message);
+  } else if (earlier != loaded.settings.end()) {
+    earlier->value = *value;
+  } else {
+    loaded.settings.push_back({&row, *value, file.rank, row.toml_table, place});
+  }
+}
+
 }  // namespace
 
 void add_found(const SourceFile& file, const FoundKey& found, LoadedSettings& loaded) {
   const std::string place = file.path + ":" + std::to_string(found.line);
   const OptionRow* row = find_row(found.key, file.keys);
+  if (const OptionRow* table = row ? nullptr : find_table(found, file.keys)) {
+    return add_entry(file, *table, found, place, loaded);
+  }
   if (!row) {
     const std::vector<std::string> known = known_names(file.keys);
     const auto below = [&](const std::string& name) { return name.starts_with(found.key + "."); };

@@ -16,11 +16,13 @@ void Histogram::add(double value_ms) {
   const int bucket = std::min(static_cast<int>(position), kBuckets - 1);
   ++buckets_[static_cast<std::size_t>(bucket)];
   ++count_;
+  sum_ms_ += value_ms;
 }
 
 void Histogram::add(const Histogram& other) {
   for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
   count_ += other.count_;
+  sum_ms_ += other.sum_ms_;
 }
 
 double Histogram::percentile(double share) const {

@@ -12,6 +12,7 @@ class Histogram {
   void add(double value_ms);
   void add(const Histogram& other);
   std::int64_t count() const { return count_; }
+  double sum_ms() const { return sum_ms_; }
   // The value below which `share` (0..1) of the samples lie; 0 without samples.
   double percentile(double share) const;
 
@@ -20,6 +21,7 @@ class Histogram {
   static constexpr int kBuckets = 232;
   std::array<std::uint32_t, kBuckets> buckets_{};
   std::int64_t count_ = 0;
+  double sum_ms_ = 0;
 };
 
 }  // namespace engramd::server

@@ -39,10 +39,12 @@ void run_chat(engine::ChatBackend& backend, engine::ChatRequest request, ChatEve
       post([on_prefill, done, total] { on_prefill(done, total); });
     };
   }
-  callbacks.on_delta = [post, recording, on_text = events.on_text](const engine::ChatDelta& delta) {
+  callbacks.on_delta = [post, recording, on_text = events.on_text,
+                        on_delta = events.on_delta](const engine::ChatDelta& delta) {
     if (delta.token) record_token(*recording);
-    if (!on_text) return;
-    post([on_text, text = delta.text, n = recording->n_generated] { on_text(text, n); });
+    if (on_delta) post([on_delta, delta] { on_delta(delta); });
+    if (on_text)
+      post([on_text, text = delta.text, n = recording->n_generated] { on_text(text, n); });
   };
   callbacks.on_done = [services, recording,
                        on_done = events.on_done](Result<engine::ChatResult> result) {

@@ -14,6 +14,7 @@ namespace engramd::server {
 struct ChatEvents {                                                       // all on the io thread
   std::function<void(std::int64_t done, std::int64_t total)> on_prefill;  // optional
   std::function<void(const std::string& text, std::int64_t n_generated)> on_text;  // optional
+  std::function<void(const engine::ChatDelta&)> on_delta;                          // optional
   std::function<void(Result<engine::ChatResult>)> on_done;
 };
 

@@ -64,6 +64,21 @@ TEST(LoadToml, ShapesThatNoOptionHasAreRefused) {
   EXPECT_THAT(load("[unheard]\n").problems, ElementsAre(HasSubstr("unknown key unheard")));
 }
 
+TEST(LoadToml, ATableOfAliasesIsAList) {
+  const LoadedSettings loaded = load(
+      "[aliases]\n\"org/model-1.5:latest\" = \"engram-nano\"\ngpt-4 = \"other\"\n"
+      "[moe]\ntop_k = 6\n");
+  EXPECT_THAT(loaded.problems, IsEmpty());
+  ASSERT_EQ(loaded.settings.size(), 2u);
+  EXPECT_EQ(loaded.settings[0].row->key, "server.aliases");
+  EXPECT_THAT(std::get<std::vector<std::string>>(loaded.settings[0].value),
+              testing::UnorderedElementsAre("org/model-1.5:latest=engram-nano", "gpt-4=other"));
+  EXPECT_THAT(load("[aliases]\n").problems, IsEmpty());
+  EXPECT_THAT(load("aliases = 3").problems, ElementsAre(HasSubstr("expected a table")));
+  EXPECT_THAT(load("[aliases]\na = 3").problems, ElementsAre(HasSubstr("expected a text")));
+  EXPECT_THAT(load("[aliases]\na = \"\"").problems, ElementsAre(HasSubstr("name=local name")));
+}
+
 TEST(LoadToml, SyntaxErrorsNameTheLine) {
   EXPECT_THAT(load("[moe]\ntop_k = \n").problems,
               ElementsAre(HasSubstr("folder/config.toml:2: not valid TOML: ")));

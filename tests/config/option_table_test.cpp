@@ -39,6 +39,7 @@ Value other_value(const OptionRow& row) {
     case ValueType::kTextList:
       if (row.syntax == Syntax::kHost) return std::vector<std::string>{"example.org", "[::1]:80"};
       if (row.syntax == Syntax::kOrigin) return std::vector<std::string>{"https://example.org"};
+      if (row.syntax == Syntax::kAlias) return std::vector<std::string>{"gpt-4=engram-nano", "a=b"};
       return std::vector<std::string>{"a b", "c"};
   }
   switch (row.syntax) {
@@ -54,6 +55,8 @@ Value other_value(const OptionRow& row) {
       return std::string("0.0.0.0");
     case Syntax::kOrigin:
       return std::string("https://example.org");
+    case Syntax::kAlias:
+      return std::string("gpt-4=engram-nano");
     case Syntax::kAny:
       return std::string("other \"value\" \\ with # signs, \xC3\xA9");
   }
