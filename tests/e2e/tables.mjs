@@ -193,7 +193,7 @@ test('a fold takes over while an answer runs, and everything after it finds the 
   const rows = [{ text: ' capital of', operation: 'zero', scope: 'row' }, { text: ' of France', operation: 'scale', factor: 0.25 }]
   await call(s, 'table_update', { edits: rows })
   const edited = await answer(s)
-  const long = { prompt: 'Count.', max_tokens: 200, logit_bias: { 1: -100 } }
+  const long = { prompt: 'Count.', max_tokens: 200, logit_bias: [{ token: 1, bias: -100 }] }
   const expected = (await call(s, 'chat', long)).text
   const across = call(s, 'chat', long)
   const folded = await call(s, 'table_fold', { file: 'folded.engram' })
