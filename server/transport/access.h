@@ -18,9 +18,10 @@ namespace engramd::server {
 
 struct Access {
   bool auth_required = true;
-  std::vector<std::string> tokens;   // each of them is accepted
-  std::vector<std::string> hosts;    // besides loopback names; lower case, without a port: on any
-  std::vector<std::string> origins;  // besides loopback ones; lower case
+  std::vector<std::string> tokens = {};  // each of them is accepted
+  // Besides loopback names; lower case; without a port: on any.
+  std::vector<std::string> hosts = {};
+  std::vector<std::string> origins = {};  // besides loopback ones; lower case
 };
 
 // The token is read from (or made in) the file `token` of the state folder; `other_token` is a

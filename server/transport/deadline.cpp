@@ -12,6 +12,12 @@ void Deadline::set(std::chrono::milliseconds from_now, std::weak_ptr<void> owner
   if (!armed_ || expiry_ < timer_.expiry()) arm();
 }
 
+void Deadline::cancel() {
+  clear();
+  armed_ = false;
+  timer_.cancel();
+}
+
 void Deadline::arm() {
   armed_ = true;
   timer_.expires_at(expiry_);

@@ -22,6 +22,7 @@ class Deadline {
   void set(std::chrono::milliseconds from_now, std::weak_ptr<void> owner,
            std::function<void()> on_expiry);
   void clear() { on_expiry_ = nullptr; }
+  void cancel();  // also lets go of the timer, for the end of the owner
   bool is_set() const { return on_expiry_ != nullptr; }
 
  private:

@@ -295,8 +295,8 @@ void HttpConnection::on_queue_empty() {
 void HttpConnection::end() {
   if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();
-  read_deadline_.clear();
-  write_deadline_.clear();
+  read_deadline_.cancel();
+  write_deadline_.cancel();
   error_code ignored;
   socket_.close(ignored);
   if (answer_) std::exchange(answer_, nullptr)->gone();

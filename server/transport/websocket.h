@@ -2,7 +2,8 @@
 // Its own business and not the caller's: the handshake (`Sec-WebSocket-Protocol: mcp` is echoed
 // when offered), pings, close codes (1003 binary, 1007 not UTF-8, 1009 too large, 1001 going away),
 // the bounded queue of what is sent. While a peer that does not read has much waiting for it, its
-// own messages are not read either. On the io thread. Not here: MCP.
+// own messages are not read either.
+// On the io thread; who keeps a peer lets go of it before the io context ends. Not here: MCP.
 #pragma once
 
 #include <cstdint>

@@ -95,10 +95,11 @@ void WebSocketConnection::accept(const HttpRequest& request) {
   }));
   stream_.read_message_max(static_cast<std::uint64_t>(context_->limits.message_bytes_max));
   stream_.text(true);
-  stream_.control_callback(
-      [this](websocket::frame_type, boost::beast::string_view) { n_pings_unanswered_ = 0; });
-  close_deadline_.set(milliseconds(context_->server.write_timeout_ms), weak_from_this(),
-                      [this] { end(); });
+  stream_.control_callback([this](websocket::frame_type type, boost::beast::string_view) {
+    n_pings_unanswered_ = 0;
+    if (type == websocket::frame_type::close) end_before_long();  // Beast waits for its FIN
+  });
+  end_before_long();
   stream_.async_accept(handshake_of(request), [self = shared_from_this()](error_code error) {
     if (self->ended_) return;
     if (error) return self->end();
@@ -228,17 +229,21 @@ void WebSocketConnection::close_with(websocket::close_code code) {
   close_code_ = code;
   if (!queue_.empty()) return;
   close_sent_ = true;
+  end_before_long();
+  stream_.async_close(code, [self = shared_from_this()](error_code) { self->end(); });
+}
+
+void WebSocketConnection::end_before_long() {
   close_deadline_.set(milliseconds(context_->server.write_timeout_ms), weak_from_this(),
                       [this] { end(); });
-  stream_.async_close(code, [self = shared_from_this()](error_code) { self->end(); });
 }
 
 void WebSocketConnection::end() {
   if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();
-  write_deadline_.clear();
-  ping_deadline_.clear();
-  close_deadline_.clear();
+  write_deadline_.cancel();
+  ping_deadline_.cancel();
+  close_deadline_.cancel();
   error_code ignored;
   stream_.next_layer().close(ignored);
   context_->remove(this);

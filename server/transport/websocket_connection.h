@@ -52,6 +52,7 @@ class WebSocketConnection : public Connection,
   void ping();
   // Says good-bye once everything is sent, and waits for the peer's answer for a while.
   void close_with(boost::beast::websocket::close_code code);
+  void end_before_long();  // unless the peer is quicker
   void end();
 
   const std::shared_ptr<ConnectionContext> context_;
