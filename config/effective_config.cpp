@@ -182,6 +182,7 @@ EffectiveConfig load_effective_config(const ConfigRequest& request) {
   collector.add(load_environment(config.environment));
   collector.add(flags.loaded);
   collector.merge();
+  config.arguments = request.arguments;
   config.options.table.state_folder = state_folder(config.environment);
   config.api_key_set =
       find_variable(config.environment, config.options.api.api_key_env).has_value();

@@ -137,6 +137,7 @@ struct LimitOptions {
   std::int64_t connections_max = 4096;                // of the TCP port
   std::int64_t requests_per_minute = 6000000;         // of one address; a benchmark stays below
   std::int64_t send_queue_bytes_max = 8388608;  // that wait for one client before it is dropped
+  std::int64_t http_sessions_max = 1024;        // MCP sessions over HTTP
 };
 
 // The daemon's TCP port: HTTP and WebSocket.
@@ -151,6 +152,9 @@ struct ServerOptions {
   std::int64_t idle_timeout_ms = 90000;  // clients keep a connection for 60 s and less
   std::int64_t write_timeout_ms = 30000;
   std::int64_t websocket_ping_ms = 25000;
+  std::int64_t session_timeout_ms = 3600000;  // of an MCP session over HTTP that nobody uses
+  std::string socket;            // Unix socket; empty: engramd.sock in TableOptions::state_folder
+  std::int64_t idle_exit_s = 0;  // 0: never
   std::int64_t shutdown_timeout_ms = 5000;
   std::int64_t progress_interval_ms = 200;
 };

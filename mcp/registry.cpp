@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace engramd::mcp {
 namespace {
@@ -53,6 +54,19 @@ class RegistryLinter {
 
 ToolResult ToolResult::error(std::string message) {
   return {std::move(message), nullptr, true};
+}
+
+void ToolCall::refuse(RpcError error) {
+  finish(ToolResult::error(std::move(error.message)));
+}
+
+void ToolCall::require_input(json, json) {
+  finish(ToolResult::error("this tool asks its client, and here is nobody to ask"));
+}
+
+const Inputs& ToolCall::inputs() const {
+  static const Inputs kNone;
+  return kNone;
 }
 
 std::vector<std::string> lint_registry(const Registry& registry) {

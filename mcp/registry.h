@@ -51,19 +51,20 @@ class ToolCall {
   virtual bool wants_progress() const = 0;
   // Increasing values only; rate-limited; dropped when the client gave no token.
   virtual void progress(double done, std::optional<double> total, const std::string& message) = 0;
-  // To the client's log, when it wants this level (RFC 5424's names); `data`: a text or an object.
-  virtual void log(std::string_view level, json data) = 0;
   virtual void finish(ToolResult result) = 0;
-  virtual void refuse(RpcError error) = 0;  // a protocol error instead of a result
 
+  // What follows is for MCP clients; a caller from a shell is none and has the defaults.
+  // To the client's log, when it wants this level (RFC 5424's names); `data`: a text or an object.
+  virtual void log(std::string_view, json) {}
+  virtual void refuse(RpcError error);  // a protocol error instead of a result
   // Has the client declared "sampling", "elicitation" or "roots"?
-  virtual bool client_can(std::string_view capability) const = 0;
+  virtual bool client_can(std::string_view) const { return false; }
   // Ends this call with questions to the client: {key: {method, params}}, only of methods that it
   // has declared. Once it has answered, the handler runs again, with a call whose inputs() hold the
   // answers given so far and `state`. (Legacy clients are asked by requests of ours, modern ones by
   // an input_required result.)
-  virtual void require_input(json questions, json state) = 0;
-  virtual const Inputs& inputs() const = 0;
+  virtual void require_input(json questions, json state);
+  virtual const Inputs& inputs() const;
 };
 
 struct ToolAnnotations {

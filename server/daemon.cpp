@@ -14,7 +14,11 @@
 #include <unistd.h>
 
 #include "mcp/dispatcher.h"
+#include "server/bridge.h"
+#include "server/conformance.h"
 #include "server/engine_options.h"
+#include "server/later.h"
+#include "server/listeners.h"
 #include "server/logging.h"
 #include "server/model_folder.h"
 #include "server/model_loader.h"
@@ -42,15 +46,17 @@ mcp::Limits to_mcp_limits(const config::Options& options) {
 
 // Members in the order of construction; destruction is the shutdown order, last to first.
 struct Daemon::Impl {
-  explicit Impl(config::Options given)
+  Impl(config::Options given, bool conformance)
       : options(std::move(given)),
         logger(make_logger(options.log)),
         loader([this] { return open_model(); }, post()),
         services(make_services()),
-        registry(make_registry(services)),
+        registry(make_full_registry(conformance)),
         dispatcher(mcp::make_dispatcher(registry, to_mcp_limits(options), make_observer())),
         signals(io),
-        parent_timer(io) {}
+        parent_timer(io),
+        idle_timer(io),
+        watchdog_timer(io) {}
 
   Post post() {
     return [this](std::function<void()> function) { asio::post(io, std::move(function)); };
@@ -75,11 +81,24 @@ struct Daemon::Impl {
             .chat_log = [this](const engine::ChatResult& result) { log_chat(*logger, result); }};
   }
 
+  mcp::Registry make_full_registry(bool conformance) {
+    mcp::Registry all = make_registry(services);
+    if (conformance) {
+      add_conformance_fixtures(all, make_later(io), [this](mcp::Change change) {
+        dispatcher->announce(std::move(change));
+      });
+    }
+    return all;
+  }
+
   mcp::Observer make_observer() {
     return {.tool_started = [this](const std::string& tool) { metrics.tool_started(tool); },
             .tool_finished =
                 [this](const std::string& tool, const std::string& outcome, double) {
                   metrics.tool_finished(tool, outcome);
+                  asio::post(io, [this] {  // after the dispatcher's own bookkeeping
+                    if (listeners) listeners->check_drained();
+                  });
                 }};
   }
 
@@ -108,6 +127,8 @@ struct Daemon::Impl {
       } else {
         logger->error("the model could not be opened: {}", engine.error().message);
       }
+      dispatcher->announce({mcp::Change::What::kResources});
+      dispatcher->announce({mcp::Change::What::kResource, kModelResource});
     });
   }
 
@@ -131,6 +152,53 @@ struct Daemon::Impl {
     });
   }
 
+  // One MCP session until it ends or a signal comes; after_message runs once each message is
+  // handled and its reply, if it came at once, is on its way.
+  int run_session(int input_fd, int output_fd, mcp::Dispatcher& behind,
+                  const std::function<void()>& on_ending,
+                  const std::function<void()>& after_message) {
+    int exit_code = 0;
+    const auto end = [this, &on_ending] {
+      on_ending();
+      io.stop();
+    };
+    watch_parent(::getppid(), end);
+    session = std::make_unique<StdioSession>(
+        input_fd, output_fd, behind, options.limits, services.post,
+        StdioSession::Events{
+            .message_handled = [this, &after_message] { asio::post(io, after_message); },
+            .ended =
+                [&exit_code, end](SessionEnd how) {
+                  exit_code = how == SessionEnd::kOutputClosed ? 1 : 0;
+                  end();
+                },
+        });
+    run_io(end);
+    session.reset();
+    return exit_code;
+  }
+
+  void watch_idleness() {
+    idle_timer.cancel();
+    if (options.server.idle_exit_s == 0 || !listeners || listeners->n_clients() > 0) return;
+    idle_timer.expires_after(std::chrono::seconds(options.server.idle_exit_s));
+    idle_timer.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      if (listeners->n_clients() > 0) return watch_idleness();
+      logger->info("no client for {} s: the daemon ends", options.server.idle_exit_s);
+      io.stop();
+    });
+  }
+
+  void feed_watchdog(const ServiceManager& manager) {
+    if (!manager.watchdog_interval()) return;
+    manager.notify("WATCHDOG=1");
+    watchdog_timer.expires_after(*manager.watchdog_interval());
+    watchdog_timer.async_wait([this, &manager](const boost::system::error_code& error) {
+      if (!error) feed_watchdog(manager);
+    });
+  }
+
   const config::Options options;
   std::shared_ptr<spdlog::logger> logger;
   asio::io_context io{1};
@@ -141,12 +209,16 @@ struct Daemon::Impl {
   std::unique_ptr<mcp::Dispatcher> dispatcher;
   asio::signal_set signals;
   asio::steady_timer parent_timer;
+  asio::steady_timer idle_timer;
+  asio::steady_timer watchdog_timer;
   asio::thread_pool table_thread{1};  // ends before the engine that its work uses
   std::unique_ptr<StdioSession> session;
+  std::unique_ptr<Listeners> listeners;
   bool loading_started = false;
 };
 
-Daemon::Daemon(config::Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Daemon::Daemon(config::Options options, bool conformance)
+    : impl_(std::make_unique<Impl>(std::move(options), conformance)) {}
 
 Daemon::~Daemon() = default;
 
@@ -167,27 +239,54 @@ void Daemon::stop() {
   impl_->io.stop();
 }
 
+Result<void> Daemon::serve(const std::string& other_token, const ServiceManager& manager,
+                           const std::function<void(int port)>& on_listening) {
+  auto listeners = Listeners::open(
+      impl_->io, impl_->services, *impl_->dispatcher, other_token,
+      {.message_handled = [] {}, .count_changed = [this] { impl_->watch_idleness(); }});
+  if (!listeners) return listeners.error();
+  impl_->listeners = std::move(*listeners);
+  on_listening(impl_->listeners->port());
+  impl_->start_loading();
+  impl_->loader.when_ready([&manager](const Result<engine::LocalEngine*>& engine) {
+    manager.notify(engine.has_value() ? "READY=1\nSTATUS=serving"
+                                      : "READY=1\nSTATUS=" + engine.error().message);
+  });
+  impl_->feed_watchdog(manager);
+  impl_->watch_idleness();
+  impl_->run_io([&] {
+    manager.notify("STOPPING=1");
+    impl_->listeners->drain([this] { stop(); });
+    impl_->signals.async_wait([this](const boost::system::error_code& error, int) {
+      if (!error) stop();  // a second signal: at once
+    });
+  });
+  impl_->listeners.reset();
+  return {};
+}
+
 int Daemon::serve_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending) {
-  int exit_code = 0;
-  const auto end = [this, &on_ending] {
-    on_ending();
-    stop();
-  };
-  impl_->watch_parent(::getppid(), end);
   // The model waits for the first reply: while its pages are mapped in, the whole process is slow.
-  impl_->session = std::make_unique<StdioSession>(
-      input_fd, output_fd, *impl_->dispatcher, impl_->options.limits, impl_->services.post,
-      StdioSession::Events{
-          .message_handled = [this] { asio::post(impl_->io, [this] { impl_->start_loading(); }); },
-          .ended =
-              [&exit_code, end](SessionEnd how) {
-                exit_code = how == SessionEnd::kOutputClosed ? 1 : 0;
-                end();
-              },
-      });
-  impl_->run_io(end);
-  impl_->session.reset();
-  return exit_code;
+  return impl_->run_session(input_fd, output_fd, *impl_->dispatcher, on_ending,
+                            [this] { impl_->start_loading(); });
+}
+
+int Daemon::attach_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending,
+                         const std::string& daemon_socket, const DaemonLink::Start& start) {
+  Bridge bridge(*impl_->dispatcher, {.message_bytes_max = impl_->options.limits.message_bytes_max});
+  std::unique_ptr<DaemonLink> link;
+  DaemonLink::Events events;
+  events.connected = [&](auto send) { bridge.daemon_connected(std::move(send)); };
+  events.message = [&](const std::string& message) { bridge.daemon_message(message); };
+  events.lost = [&] { bridge.daemon_lost(); };
+  events.failed = [&](const std::string& why) {
+    impl_->logger->warn("{}; this process serves its client itself", why);
+    impl_->start_loading();
+    bridge.serve_here();
+  };
+  return impl_->run_session(input_fd, output_fd, bridge, on_ending, [&] {
+    if (!link) link = DaemonLink::open(impl_->io, daemon_socket, start, events);
+  });
 }
 
 }  // namespace engramd::server

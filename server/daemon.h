@@ -9,13 +9,16 @@
 
 #include "config/options.h"
 #include "mcp/registry.h"
+#include "server/daemon_link.h"
+#include "server/service_manager.h"
 #include "server/tools/services.h"
 
 namespace engramd::server {
 
 class Daemon {
  public:
-  explicit Daemon(config::Options options);
+  // conformance: with the fixtures of the public MCP suite (server/conformance).
+  explicit Daemon(config::Options options, bool conformance = false);
   ~Daemon();  // ends the engine, after the step that it is in; waits for a model that still loads
 
   const Services& services() const;
@@ -26,9 +29,18 @@ class Daemon {
   void run(const std::function<void()>& on_signal);
   void stop();  // on the io thread
 
+  // Listens for clients of all kinds until a signal comes, or until none has been there for
+  // server.idle_exit_s. other_token: as Listeners. on_listening: clients can come now.
+  Result<void> serve(const std::string& other_token, const ServiceManager& manager,
+                     const std::function<void(int port)>& on_listening);
+
   // One MCP session over the two descriptors, until it ends or a signal comes: the exit code.
   // on_ending runs first thing then, before anything is taken down.
   int serve_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending);
+  // The same with the user's daemon behind it, which `start` starts when there is none; this
+  // process opens a model only when no daemon can be had.
+  int attach_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending,
+                   const std::string& daemon_socket, const DaemonLink::Start& start);
 
  private:
   struct Impl;

@@ -14,10 +14,10 @@ constexpr std::size_t kMessagesMax = 4096;
 // Roles of the API to roles of a template. A template without tools reads a tool's answer as what
 // the user says.
 const std::map<std::string, std::string>& template_roles() {
-  static const std::map<std::string, std::string> kRoles = {
+  static const std::map<std::string, std::string> roles = {
       {"system", "system"},       {"developer", "system"}, {"user", "user"},
       {"assistant", "assistant"}, {"tool", "user"},        {"function", "user"}};
-  return kRoles;
+  return roles;
 }
 
 std::string part_text(RequestFields& part) {

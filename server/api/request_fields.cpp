@@ -7,6 +7,8 @@
 namespace engramd::server {
 namespace {
 
+using nlohmann::json;
+
 std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", value);
@@ -25,7 +27,7 @@ RequestFields RequestFields::inside(const json& object, const std::string& name)
   return {object, path_of(name), *error_};
 }
 
-const RequestFields::json* RequestFields::find(const char* name) const {
+const json* RequestFields::find(const char* name) const {
   const auto found = object_->find(name);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -103,14 +105,14 @@ std::optional<std::int64_t> RequestFields::integer(const char* name, std::int64_
   return std::nullopt;
 }
 
-const RequestFields::json* RequestFields::array(const char* name) {
+const json* RequestFields::array(const char* name) {
   const json* value = find(name);
   if (value == nullptr || value->is_array()) return value;
   refuse_type(name, "an array", *value);
   return nullptr;
 }
 
-const RequestFields::json* RequestFields::object(const char* name) {
+const json* RequestFields::object(const char* name) {
   const json* value = find(name);
   if (value == nullptr || value->is_object()) return value;
   refuse_type(name, "an object", *value);

@@ -17,32 +17,31 @@ namespace engramd::server {
 
 class RequestFields {
  public:
-  using json = nlohmann::json;
   // `error` is shared by all objects of one request.
-  RequestFields(const json& request, std::optional<ApiError>& error);
+  RequestFields(const nlohmann::json& request, std::optional<ApiError>& error);
   // An object inside: `name` is its path from here ("messages[0]").
-  RequestFields inside(const json& object, const std::string& name) const;
+  RequestFields inside(const nlohmann::json& object, const std::string& name) const;
 
   // Present and not null.
-  const json* find(const char* name) const;
+  const nlohmann::json* find(const char* name) const;
   std::string path_of(const std::string& name) const;
   void refuse(const std::string& name, const std::string& message);
-  void refuse_type(const std::string& name, const char* expected, const json& got);
+  void refuse_type(const std::string& name, const char* expected, const nlohmann::json& got);
 
   std::optional<std::string> text(const char* name);
   std::string required_text(const char* name);
   std::optional<bool> boolean(const char* name);
   std::optional<double> number(const char* name, double minimum, double maximum);
   std::optional<std::int64_t> integer(const char* name, std::int64_t minimum, std::int64_t maximum);
-  const json* array(const char* name);
-  const json* object(const char* name);
+  const nlohmann::json* array(const char* name);
+  const nlohmann::json* object(const char* name);
 
   bool failed() const { return error_->has_value(); }
 
  private:
-  RequestFields(const json& object, std::string path, std::optional<ApiError>& error);
+  RequestFields(const nlohmann::json& object, std::string path, std::optional<ApiError>& error);
 
-  const json* object_;
+  const nlohmann::json* object_;
   std::string path_;
   std::optional<ApiError>* error_;
 };

@@ -9,9 +9,11 @@
 
 #include "mcp/text.h"
 #include "server/commands/chat.h"
+#include "server/commands/client_config.h"
 #include "server/commands/config.h"
 #include "server/commands/gates.h"
 #include "server/commands/lookup.h"
+#include "server/commands/serve.h"
 #include "server/commands/stdio.h"
 #include "server/commands/table.h"
 
@@ -38,8 +40,9 @@ Result<std::vector<T>> parse_list(const std::string& flag, const std::string& te
 }  // namespace
 
 const std::vector<Command>& all_commands() {
-  static const std::vector<Command> commands = {stdio_command(), chat_command(),  lookup_command(),
-                                                gates_command(), table_command(), config_command()};
+  static const std::vector<Command> commands = {
+      stdio_command(), serve_command(), chat_command(),   lookup_command(),
+      gates_command(), table_command(), config_command(), client_config_command()};
   return commands;
 }
 

@@ -2,7 +2,7 @@
 // that is not a JSON-RPC message fails the test that reads it.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,33 @@ export const data = fileURLToPath(new URL('../../data/engram-nano/', import.meta
 process.env.HOME = mkdtempSync(join(tmpdir(), 'engramd-e2e-home-'))
 delete process.env.XDG_CONFIG_HOME
 delete process.env.XDG_STATE_HOME
-process.on('exit', () => rmSync(process.env.HOME, { recursive: true, force: true }))
+// A daemon that a test has started does not outlive it, and takes no port that somebody else wants.
+process.env.ENGRAMD_SERVER_PORT = '0'
+process.on('exit', () => {
+  const pid = daemon_pid()
+  if (pid) try { process.kill(pid, 'SIGKILL') } catch {}
+  rmSync(process.env.HOME, { recursive: true, force: true })
+})
+
+export const state_folder = join(process.env.HOME, '.local/state/engramd')
+
+// Of the daemon that has been started for this test's user; undefined: none was.
+export function daemon_pid() {
+  try {
+    return Number(readFileSync(join(state_folder, 'engramd.lock'), 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+export function is_running(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
 
 const deadline_ms = 60_000
 
@@ -42,7 +68,7 @@ export function check_message(message) {
 }
 
 export class Engramd {
-  constructor({ args = ['--stdio'], stdin = 'pipe', stdout = 'pipe', env, command = binary } = {}) {
+  constructor({ args = ['--stdio', '--standalone'], stdin = 'pipe', stdout = 'pipe', env, command = binary } = {}) {
     this.child = spawn(command, args, { stdio: [stdin, stdout, 'pipe'], env })
     this.messages = []
     this.waiting = []
@@ -125,6 +151,31 @@ export class Engramd {
     this.child.stdin.end()
     return within(this.exit, 'exit')
   }
+}
+
+// `engramd serve` on a free port, once it listens.
+export async function serve(args = [], env = process.env) {
+  const child = spawn(binary, ['serve', ...args], { stdio: ['ignore', 'pipe', 'pipe'], env })
+  const exit = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })))
+  let stdout = ''
+  const server = { child, exit, stderr: '' }
+  child.stderr.setEncoding('utf8').on('data', (text) => (server.stderr += text))
+  const listening = new Promise((resolve, reject) => {
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      stdout += text
+      const found = /listening on (http:\/\/\S+:\d+)\/mcp/.exec(stdout)
+      if (found) resolve(found[1])
+    })
+    exit.then(({ code }) => reject(new Error(`engramd serve ended with ${code}: ${server.stderr}`)))
+  })
+  server.url = await within(listening, 'listening daemon')
+  server.token = args.includes('--no-auth') ? '' : readFileSync(join(state_folder, 'token'), 'utf8').trim()
+  server.headers = server.token ? { Authorization: `Bearer ${server.token}` } : {}
+  server.stop = async (signal = 'SIGTERM') => {
+    child.kill(signal)
+    return within(exit, 'exit')
+  }
+  return server
 }
 
 export async function run(args, { input = '', env } = {}) {

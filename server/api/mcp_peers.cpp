@@ -1,0 +1,55 @@
+#include "server/api/mcp_peers.h"
+
+#include <utility>
+
+namespace engramd::server {
+
+struct McpPeers::Peer {
+  std::shared_ptr<WebSocketPeer> socket;
+  std::unique_ptr<mcp::Connection> connection;
+};
+
+McpPeers::McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
+                   std::function<void()> count_changed)
+    : dispatcher_(dispatcher),
+      message_handled_(std::move(message_handled)),
+      count_changed_(std::move(count_changed)) {}
+
+McpPeers::~McpPeers() = default;
+
+void McpPeers::open(std::shared_ptr<WebSocketPeer> peer) {
+  WebSocketPeer* key = peer.get();
+  auto connection = dispatcher_.connect([key](const mcp::Outgoing& outgoing) {
+    if (!outgoing.message.empty()) key->send(outgoing.message);
+  });
+  peers_[key] = std::make_unique<Peer>(Peer{std::move(peer), std::move(connection)});
+  key->listen({.message =
+                   [this, key](const std::string& message) {
+                     const auto found = peers_.find(key);
+                     if (found == peers_.end()) return;
+                     found->second->connection->receive(message);
+                     message_handled_();
+                   },
+               .closed =
+                   [this, key] {
+                     const auto gone = peers_.extract(key);  // its calls are cancelled here
+                     if (!gone.empty()) count_changed_();
+                   }});
+  count_changed_();
+}
+
+int McpPeers::in_flight() const {
+  int n = 0;
+  for (const auto& [key, peer] : peers_) n += peer->connection->in_flight();
+  return n;
+}
+
+void McpPeers::end_subscriptions() {
+  for (const auto& [key, peer] : peers_) peer->connection->end_subscriptions();
+}
+
+void McpPeers::close_all() {
+  for (auto& [key, peer] : std::exchange(peers_, {})) peer->socket->close();
+}
+
+}  // namespace engramd::server

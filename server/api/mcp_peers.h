@@ -1,0 +1,38 @@
+// McpPeers: MCP over connections that carry whole messages both ways: WebSockets and Unix sockets.
+// One connection is one legacy session; modern requests on it are stateless. On the io thread. Not
+// here: bytes (transport/websocket, transport/unix_socket), what messages mean.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "mcp/dispatcher.h"
+#include "server/transport/websocket.h"
+
+namespace engramd::server {
+
+class McpPeers {
+ public:
+  // The dispatcher outlives this. message_handled: as StdioSession::Events. count_changed: a peer
+  // has come or gone.
+  McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
+           std::function<void()> count_changed);
+  ~McpPeers();
+
+  void open(std::shared_ptr<WebSocketPeer> peer);
+  int n_peers() const { return static_cast<int>(peers_.size()); }
+  int in_flight() const;
+  void end_subscriptions();
+  void close_all();
+
+ private:
+  struct Peer;
+
+  mcp::Dispatcher& dispatcher_;
+  const std::function<void()> message_handled_;
+  const std::function<void()> count_changed_;
+  std::map<WebSocketPeer*, std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace engramd::server
