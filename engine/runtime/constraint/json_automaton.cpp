@@ -10,8 +10,8 @@ bool is_digit(std::uint8_t byte) {
   return byte >= '0' && byte <= '9';
 }
 
-std::uint8_t byte_at(const std::string& text, std::int32_t position) {
-  return static_cast<std::uint8_t>(text[static_cast<std::size_t>(position)]);
+int byte_at(const std::string& text, std::int32_t position) {
+  return static_cast<unsigned char>(text[static_cast<std::size_t>(position)]);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ void JsonAutomaton::step_value(const JsonState& state, std::uint8_t byte, States
 
 void JsonAutomaton::open_container(const JsonState& state, std::uint8_t byte, States& out) const {
   const bool array = node_of(state).kind == JsonKind::kArray;
-  if (byte != (array ? '[' : '{')) return;
+  if (static_cast<char>(byte) != (array ? '[' : '{')) return;
   JsonState next = state;
   next.phase = Phase::kOpen;
   ++next.depth;
@@ -222,7 +222,7 @@ void JsonAutomaton::step_container(const JsonState& state, std::uint8_t byte, St
   switch (state.phase) {
     case Phase::kOpen:
     case Phase::kNext:
-      if (byte == (array ? ']' : '}') && may_close(state)) {
+      if (static_cast<char>(byte) == (array ? ']' : '}') && may_close(state)) {
         out.push_back(completed(state));
       } else if (state.phase == Phase::kOpen) {
         if (may_go_on(state)) begin_item(state, byte, out);
