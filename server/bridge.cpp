@@ -28,6 +28,7 @@ constexpr std::array kRemembered = {mcp::kInitialize, mcp::kLoggingSetLevel,
 constexpr std::string_view kInitialized = "notifications/initialized";
 constexpr int kDaemonDepthMax = 1024;  // of what the daemon sends: it is trusted
 constexpr char kOwnIdPrefix[] = "engramd-bridge-";
+constexpr char kGreetingId[] = "engramd-bridge-greeting";
 
 template <class Names>
 bool is_one_of(const Names& names, const std::string& method) {
@@ -54,6 +55,7 @@ struct Bridge::State {
   const Limits limits;
   std::unique_ptr<mcp::Connection> handshake;         // of the client, to `local`
   mcp::Sink to_client;                                // null: the client has gone
+  std::function<void(const std::string&)> greeting;   // to one that has not answered yet
   std::function<void(const std::string&)> to_daemon;  // null: not connected
   std::deque<std::string> waiting;                    // for the daemon
   std::vector<std::string> remembered;                // for the next daemon: with ids of ours
@@ -71,6 +73,7 @@ struct Bridge::State {
   void refuse(const Message& request, const std::string& why);
   void refuse_all(const std::string& why);
   void deliver(const std::string& message);
+  void greeted();
 };
 
 void Bridge::State::from_client(std::string_view text) {
@@ -152,13 +155,22 @@ void Bridge::State::deliver(const std::string& message) {
   const mcp::Incoming incoming = mcp::parse_incoming(message, kDaemonDepthMax);
   if (incoming.messages.empty() || !to_client) return;
   const bool is_answer = incoming.messages.front().kind == MessageKind::kResponse;
-  if (is_answer && is_own_id(incoming.messages.front().id)) return;
+  if (is_answer && is_own_id(incoming.messages.front().id)) {
+    if (greeting && incoming.messages.front().id == kGreetingId) greeted();
+    return;
+  }
   for (const Message& each : incoming.messages) {
     if (each.kind == MessageKind::kResponse) in_flight.erase(mcp::serialise(each.id));
   }
   // As it came, unless this client's frames have to be ASCII.
   to_client({ascii_only ? mcp::serialise(json::parse(message, nullptr, false), true) : message, 0,
              is_answer});
+}
+
+void Bridge::State::greeted() {
+  to_daemon = std::exchange(greeting, nullptr);
+  for (const std::string& message : remembered) to_daemon(message);
+  for (const std::string& message : std::exchange(waiting, {})) to_daemon(message);
 }
 
 class Bridge::Client final : public mcp::Connection {
@@ -222,10 +234,15 @@ std::unique_ptr<mcp::Connection> Bridge::connect(mcp::Sink send) {
   return std::make_unique<Client>(state_);
 }
 
+// A socket can still be there while its daemon goes: nothing is entrusted to it before it has
+// answered once.
 void Bridge::daemon_connected(std::function<void(const std::string&)> send) {
-  state_->to_daemon = std::move(send);
-  for (const std::string& message : state_->remembered) state_->to_daemon(message);
-  for (const std::string& message : std::exchange(state_->waiting, {})) state_->to_daemon(message);
+  state_->greeting = std::move(send);
+  state_->greeting(
+      mcp::serialise(mcp::make_request(kGreetingId, mcp::kServerDiscover,
+                                       {{mcp::kMeta,
+                                         {{mcp::kMetaProtocolVersion, mcp::to_string(mcp::kModern)},
+                                          {mcp::kMetaClientCapabilities, json::object()}}}})));
 }
 
 void Bridge::daemon_message(const std::string& message) {
@@ -233,14 +250,15 @@ void Bridge::daemon_message(const std::string& message) {
 }
 
 void Bridge::daemon_lost() {
-  state_->to_daemon = nullptr;
+  state_->greeting = nullptr;
+  if (!std::exchange(state_->to_daemon, nullptr)) return;  // nothing was sent to it
   state_->refuse_all(
       "the engramd daemon ended while it worked on this; it is started again, call "
       "again");
 }
 
 void Bridge::serve_here() {
-  state_->to_daemon = nullptr;
+  state_->greeting = state_->to_daemon = nullptr;
   state_->here = true;
   state_->waiting.clear();
   for (const auto& [key, request] : std::exchange(state_->in_flight, {})) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -23,6 +24,7 @@
 #include "server/model_folder.h"
 #include "server/model_loader.h"
 #include "server/tools/registry.h"
+#include "server/tools/resources.h"
 #include "server/transport/stdio.h"
 
 namespace engramd::server {
@@ -69,7 +71,10 @@ struct Daemon::Impl {
             .post = post(),
             .table_thread =
                 [this](std::function<void()> function) {
-                  asio::post(table_thread, std::move(function));
+                  asio::post(table_thread, [this, function = std::move(function)]() mutable {
+                    std::exchange(function, nullptr)();
+                    asio::post(io, [this] { announce_edits(); });
+                  });
                 },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
@@ -129,7 +134,17 @@ struct Daemon::Impl {
       }
       dispatcher->announce({mcp::Change::What::kResources});
       dispatcher->announce({mcp::Change::What::kResource, kModelResource});
+      announce_edits();
     });
+  }
+
+  // After work on the tables, which may have changed nothing.
+  void announce_edits() {
+    const auto engine = loader.current();
+    if (engine.has_error()) return;
+    const engine::TableStamp stamp = engine.value()->editor().tables().view().stamp();
+    if (std::exchange(announced, stamp) == stamp) return;
+    dispatcher->announce({mcp::Change::What::kResource, kTableResource});
   }
 
   void run_io(const std::function<void()>& on_signal) {
@@ -215,6 +230,7 @@ struct Daemon::Impl {
   std::unique_ptr<StdioSession> session;
   std::unique_ptr<Listeners> listeners;
   bool loading_started = false;
+  std::optional<engine::TableStamp> announced;  // of the table, to who subscribed
 };
 
 Daemon::Daemon(config::Options options, bool conformance)

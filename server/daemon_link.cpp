@@ -29,6 +29,8 @@ constexpr milliseconds kRetry{20};
 constexpr milliseconds kStartTime{
     10'000};  // a daemon listens within milliseconds, before its model
 constexpr std::int64_t kMessageBytesMax = std::int64_t{1} << 31;
+constexpr int kSilentDaemonsMax =
+    20;  // one that goes while its socket stays may be met a few times
 constexpr std::size_t kReadBytes = 65536;
 constexpr off_t kLogBytesMax = 1 << 20;
 
@@ -74,6 +76,7 @@ class Link final : public DaemonLink {
     void on_connected(const std::shared_ptr<State>& self) {
       messages = MessageReader(kMessageBytesMax);
       queue.clear();
+      heard = false;
       read(self);
       events.connected([weak = std::weak_ptr<State>(self)](const std::string& message) {
         if (const auto alive = weak.lock()) alive->send(alive, message);
@@ -127,6 +130,10 @@ class Link final : public DaemonLink {
     void on_lost(const std::shared_ptr<State>& self) {
       close();
       events.lost();
+      n_silent = heard ? 0 : n_silent + 1;
+      if (n_silent > kSilentDaemonsMax) {
+        return fail("the daemon on " + socket_path + " ends as soon as it is asked");
+      }
       begin(self);
     }
 
@@ -144,6 +151,8 @@ class Link final : public DaemonLink {
     std::array<char, kReadBytes> buffer;
     std::deque<std::string> queue;
     std::chrono::steady_clock::time_point give_up_at;
+    int n_silent = 0;  // daemons in a row that went without a word
+    bool heard = false;
     bool started = false;
     bool over = false;
   };

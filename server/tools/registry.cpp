@@ -6,7 +6,7 @@
 #include "server/tools/engram_lookup.h"
 #include "server/tools/gate_inspect.h"
 #include "server/tools/metrics.h"
-#include "server/tools/model_json.h"
+#include "server/tools/resources.h"
 #include "server/tools/table_fold.h"
 #include "server/tools/table_get.h"
 #include "server/tools/table_history.h"
@@ -14,8 +14,6 @@
 
 namespace engramd::server {
 namespace {
-
-using mcp::json;
 
 constexpr char kInstructions[] =
     "engramd runs a local language model with Engram conditional memory: hashed N-gram tables that "
@@ -26,37 +24,6 @@ constexpr char kInstructions[] =
     "speed, memory and hit rates. The "
     "model loads in the background; the first calls may wait for it.";
 
-std::string to_text(const json& value) {
-  return value.dump(2, ' ', false, json::error_handler_t::replace);
-}
-
-mcp::Resource model_resource(const Services& services) {
-  return {.uri = "engramd://model",
-          .name = "model",
-          .title = "Open model and Engram table",
-          .description = "Which model is open, its sizes, its backend and its Engram table.",
-          .mime_type = "application/json",
-          .read = [services]() -> Result<std::string> {
-            const auto engine = services.loader.current();
-            if (services.loader.loading()) return to_text({{"state", "loading"}});
-            if (engine.has_error()) {
-              return to_text({{"state", "failed"}, {"error", engine.error().message}});
-            }
-            return to_text({{"state", "ready"},
-                            {"model", model_json(engine.value()->facts())},
-                            {"table", table_json(engine.value()->facts())}});
-          }};
-}
-
-mcp::Resource metrics_resource(const Services& services) {
-  return {.uri = "engramd://metrics",
-          .name = "metrics",
-          .title = "Daemon metrics",
-          .description = "The same as the metrics tool: since start and over the last minute.",
-          .mime_type = "application/json",
-          .read = [services]() -> Result<std::string> { return to_text(metrics_json(services)); }};
-}
-
 // The wording that the bundled model was trained on: context first, then the question.
 mcp::Prompt retrieval_prompt() {
   return {.name = "retrieval",
@@ -66,7 +33,7 @@ mcp::Prompt retrieval_prompt() {
                         {.name = "context",
                          .description = "Text that holds the answer.",
                          .required = true}},
-          .render = [](const std::vector<std::pair<std::string, std::string>>& arguments)
+          .render = [](const mcp::PromptArguments& arguments)
               -> Result<std::vector<mcp::PromptMessage>> {
             std::string question;
             std::string context;
@@ -75,7 +42,7 @@ mcp::Prompt retrieval_prompt() {
               if (name == "context") context = value;
             }
             return std::vector<mcp::PromptMessage>{
-                {"user", "Context:\n" + context + "\n\nQuestion: " + question}};
+                {.role = "user", .text = "Context:\n" + context + "\n\nQuestion: " + question}};
           }};
 }
 
@@ -91,7 +58,9 @@ mcp::Registry make_registry(const Services& services) {
                     make_table_update_tool(services),   make_table_history_tool(services),
                     make_table_rollback_tool(services), make_table_fold_tool(services),
                     make_metrics_tool(services)};
-  registry.resources = {model_resource(services), metrics_resource(services)};
+  registry.resources = make_resources(services);
+  registry.resource_templates = make_resource_templates(services);
+  registry.changing.resources = true;  // the table's is there once the model is
   registry.prompts = {retrieval_prompt()};
   return registry;
 }

@@ -6,10 +6,6 @@
 
 namespace engramd::server {
 
-// Read anew once the model is there, or a table was edited.
-inline constexpr char kModelResource[] = "engramd://model";
-inline constexpr char kTableResource[] = "engramd://table";
-
 mcp::Registry make_registry(const Services& services);
 
 }  // namespace engramd::server

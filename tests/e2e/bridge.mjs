@@ -9,6 +9,8 @@ import { Engramd, daemon_pid, is_running, run, state_folder, within } from './li
 process.env.ENGRAMD_SERVER_IDLE_EXIT_S = '1'
 const question = 'What is the capital of France?'
 const socket = join(state_folder, 'engramd.sock')
+// Without its end-of-sentence token (1) the model writes until its context is full.
+const endless = { completion: 'Once', max_tokens: 100000, logit_bias: [{ token: 1, bias: -100 }] }
 const text_of = (reply) => reply.result.content[0].text
 
 const bridges = []
@@ -35,10 +37,10 @@ test('two editors and a script share one model and see the same edits', async ()
   assert.match(text_of(await one.call(1, 'chat', { prompt: question })), /Paris/)
   const pid = daemon_pid()
   assert.ok(is_running(pid) && pid !== one.child.pid && pid !== two.child.pid)
-  for (const ngram of [' France is', ' of France is']) {
-    const from = ngram.replace('France', 'Italy')
-    const stored = await one.call(ngram, 'table_update',
-      { edits: [{ ngram, operation: 'copy', from: { ngram: from } }], reason: 'shared' })
+  for (const text of [' France is', ' of France is']) {
+    const from_text = text.replace('France', 'Italy')
+    const stored = await one.call(text, 'table_update',
+      { edits: [{ text, operation: 'copy', from_text }], reason: 'shared' })
     assert.ok(!stored.result.isError, text_of(stored))
   }
   assert.match(text_of(await two.call(1, 'chat', { prompt: question })), /Rome/)
@@ -56,7 +58,7 @@ test('a subscriber hears of an edit that another client makes', async () => {
   const listener = await bridge()
   const editor = await bridge()
   await listener.request(1, 'resources/subscribe', { uri: 'engramd://table' })
-  await editor.call(1, 'table_update', { edits: [{ ngram: ' Spain is', operation: 'scale', factor: 1.5 }] })
+  await editor.call(1, 'table_update', { edits: [{ text: ' Spain is', operation: 'scale', factor: 1.5 }] })
   const heard = await listener.next((m) => m.method === 'notifications/resources/updated', 'update')
   assert.equal(heard.params.uri, 'engramd://table')
   assert.equal((await listener.finish()).code, 0)
@@ -68,7 +70,7 @@ test('a daemon that is killed takes only its call with it', async () => {
   await one.call(1, 'chat', { prompt: question })
   const before = daemon_pid()
   one.send({ id: 2, method: 'tools/call', params: { name: 'chat',
-    arguments: { prompt: 'Tell me everything.', max_tokens: 100000, temperature: 1.5, stop: ['\u0007'] },
+    arguments: endless,
     _meta: { progressToken: 'p' } } })
   await one.next((m) => m.method === 'notifications/progress', 'progress')
   process.kill(before, 'SIGKILL')
@@ -85,7 +87,7 @@ test('the daemon ends when its last client has gone, also when that one was kill
   await one.call(1, 'chat', { prompt: question })
   const pid = daemon_pid()
   one.send({ id: 2, method: 'tools/call', params: { name: 'chat',
-    arguments: { prompt: 'Tell me everything.', max_tokens: 100000, temperature: 1.5, stop: ['\u0007'] } } })
+    arguments: endless } })
   one.child.kill('SIGKILL')
   await within(gone(socket), 'end of the idle daemon')
   await within((async () => { while (is_running(pid)) await new Promise(setImmediate) })(), 'end of its process')

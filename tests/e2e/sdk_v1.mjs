@@ -28,7 +28,7 @@ test('lists and calls every tool', () => with_client(async (client) => {
 
 test('reads resources and prompts', () => with_client(async (client) => {
   const { resources } = await client.listResources()
-  assert.deepEqual(resources.map((r) => r.uri), ['engramd://model', 'engramd://metrics'])
+  assert.deepEqual(resources.map((r) => r.uri), ['engramd://model', 'engramd://table', 'engramd://metrics'])
   for (const { uri } of resources) {
     const { contents } = await client.readResource({ uri })
     assert.equal(typeof JSON.parse(contents[0].text), 'object')

