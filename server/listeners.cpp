@@ -43,7 +43,7 @@ class OpenListeners final : public Listeners {
     const std::string& state_folder = options_.table.state_folder;
     auto access = make_access(server, state_folder, other_token);
     if (!access) return access.error();
-    const auto open_peer = [this](std::shared_ptr<WebSocketPeer> peer) {
+    const auto open_peer = [this](std::shared_ptr<MessagePeer> peer) {
       sockets_.open(std::move(peer));
     };
     auto unix_socket = UnixSocket::listen(io_, socket_path(server.socket, state_folder),

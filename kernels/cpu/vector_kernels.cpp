@@ -4,6 +4,7 @@
 // program a copy compiled for AVX-512.
 #include "kernels/cpu/vector_kernels.h"
 
+#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/limits.h"
@@ -14,21 +15,27 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kVectorBytes = 64;
-constexpr int kRowsWide = 4;  // rows x 4 tokens in registers: 16 of 32 accumulators
+constexpr int kAccumulatorsMax = 24;  // of 32 registers; the others hold tokens and a weight
 #elif defined(__AVX2__)
 constexpr int kVectorBytes = 32;
-constexpr int kRowsWide = 2;  // 8 of 16
+constexpr int kAccumulatorsMax = 12;  // of 16
 #else
 constexpr int kVectorBytes = 16;
-constexpr int kRowsWide = 2;
+constexpr int kAccumulatorsMax = 12;
 #endif
 constexpr int kLanes = kVectorBytes / 4;
-constexpr int kRowsNarrow = 8;  // one token: as many chains as FMA latency x throughput needs
+constexpr int kTokensMax = 8;  // that share a row of weights while it is in a register
+
+// Rows of a tile: a power of two, so that tiles fit the pool's items; 16 chains of additions are
+// more than FMA latency x throughput.
+constexpr int rows_of_tile(int n_tokens) {
+  int rows = 16;
+  while (rows > 1 && rows * n_tokens > (n_tokens == 1 ? 16 : kAccumulatorsMax)) rows /= 2;
+  return rows;
+}
 
 using Floats = float __attribute__((vector_size(kVectorBytes)));
 using Words = std::int32_t __attribute__((vector_size(kVectorBytes)));
-using Unsigned = std::uint32_t __attribute__((vector_size(kVectorBytes)));
-using Halves = std::uint16_t __attribute__((vector_size(kVectorBytes / 2)));
 
 inline Floats load(const float* p) {
   Floats v;
@@ -37,12 +44,17 @@ inline Floats load(const float* p) {
 }
 
 inline Floats load(const std::uint16_t* p) {  // bf16: the upper half of an fp32
-  Halves h;
-  memcpy(&h, p, sizeof(h));
-  const Unsigned u = __builtin_convertvector(h, Unsigned) << 16;
-  Floats v;
-  memcpy(&v, &u, sizeof(v));
-  return v;
+  // By name: of a conversion of generic vectors GCC 12 makes five instructions.
+#if defined(__AVX512F__)
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+#elif defined(__AVX2__)
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+#else
+  const __m128i half = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), half));
+#endif
 }
 
 inline float scalar(const float* p) {
@@ -64,13 +76,65 @@ inline Floats broadcast(float x) {
   return Floats{} + x;
 }
 
-inline float reduce(Floats v) {  // pairwise, always the same tree
-  float lanes[kLanes];
-  memcpy(lanes, &v, sizeof(v));
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+// The steps of a sum over lanes, each half as wide, always the same tree. Two vectors take a step
+// together: the sums of `a` go to the lower half of each group of lanes, those of `b` to the upper.
+#if defined(__AVX512F__)
+inline Floats add_eights(Floats a, Floats b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+inline Floats add_fours(Floats a, Floats b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+inline Floats add_twos(Floats a, Floats b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xEE));
+}
+inline Floats add_ones(Floats a, Floats b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+}
+#elif defined(__AVX2__)
+inline Floats add_fours(Floats a, Floats b) {
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+inline Floats add_twos(Floats a, Floats b) {
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+}
+inline Floats add_ones(Floats a, Floats b) {
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
+}
+#else
+inline Floats add_twos(Floats a, Floats b) {
+  return _mm_add_ps(_mm_shuffle_ps(a, b, 0x44), _mm_shuffle_ps(a, b, 0xEE));
+}
+inline Floats add_ones(Floats a, Floats b) {
+  return _mm_add_ps(_mm_shuffle_ps(a, b, 0x88), _mm_shuffle_ps(a, b, 0xDD));
+}
+#endif
+
+// Lane i of the result: the sum over the lanes of v[i].
+inline Floats reduce(const Floats (&v)[kLanes]) {
+  // After the steps lane 4 q + j of a vector holds what went in at kLanes / 4 * j + q.
+  constexpr int kQuarters = kLanes / 4;
+  Floats w[kLanes];
+  for (int q = 0; q < kQuarters; ++q) {
+    for (int j = 0; j < 4; ++j) w[kQuarters * j + q] = v[4 * q + j];
   }
-  return lanes[0];
+#if defined(__AVX512F__)
+  for (int i = 0; i < 8; ++i) w[i] = add_eights(w[2 * i], w[2 * i + 1]);
+#endif
+#if defined(__AVX2__)
+  for (int i = 0; i < 4; ++i) w[i] = add_fours(w[2 * i], w[2 * i + 1]);
+#endif
+  return add_ones(add_twos(w[0], w[1]), add_twos(w[2], w[3]));
+}
+
+inline float reduce(Floats v) {
+#if defined(__AVX512F__)
+  v = add_fours(add_eights(v, v), v);
+#elif defined(__AVX2__)
+  v = add_fours(v, v);
+#endif
+  v = add_twos(v, v);
+  return add_ones(v, v)[0];
 }
 
 // e^x to about 2 ulp: Cody-Waite reduction and a degree-6 polynomial (coefficients: Cephes expf).
@@ -119,24 +183,28 @@ inline void store_part(float* p, Floats v, int n) {
   memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(float));
 }
 
+// out[t * kRows + r]: row r by token t.
 template <int kRows, int kTokens, class Weight>
-inline void tile(const Weight* weight, const float* const* x, std::int64_t n,
-                 float (&out)[kRows][kTokens]) {
-  Floats sum[kRows][kTokens] = {};
+inline void tile(const Weight* weight, const float* const* x, std::int64_t n, float* out) {
+  constexpr int kSums = kRows * kTokens;
+  constexpr int kGroups = (kSums + kLanes - 1) / kLanes;
+  Floats sum[kGroups][kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     Floats token[kTokens];
     for (int t = 0; t < kTokens; ++t) token[t] = load(x[t] + i);
     for (int r = 0; r < kRows; ++r) {
       const Floats w = load(weight + r * n + i);
-      for (int t = 0; t < kTokens; ++t) sum[r][t] += w * token[t];
+      for (int t = 0; t < kTokens; ++t) {
+        const int at = t * kRows + r;
+        sum[at / kLanes][at % kLanes] += w * token[t];
+      }
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int t = 0; t < kTokens; ++t) {
-      float total = reduce(sum[r][t]);
-      for (std::int64_t j = i; j < n; ++j) total += scalar(weight + r * n + j) * x[t][j];
-      out[r][t] = total;
+  for (int group = 0; group < kGroups; ++group) store(out + group * kLanes, reduce(sum[group]));
+  for (; i < n; ++i) {
+    for (int at = 0; at < kSums; ++at) {
+      out[at] += scalar(weight + at % kRows * n + i) * x[at / kRows][i];
     }
   }
 }
@@ -148,32 +216,36 @@ inline void rows_by_tokens(const MatmulRows& a, std::int64_t row, std::int64_t t
     const std::int64_t source = a.x_rows != nullptr ? a.x_rows[token + t] : token + t;
     x[t] = a.x + source * a.in_features;
   }
-  float out[kRows][kTokens];
+  float out[kRows * kTokens + kLanes];  // the last store is of a whole vector
   tile<kRows, kTokens>(static_cast<const Weight*>(a.weight) + row * a.in_features, x, a.in_features,
                        out);
   for (int t = 0; t < kTokens; ++t) {
     const std::int64_t target = a.out_rows != nullptr ? a.out_rows[token + t] : token + t;
     float* y = a.out + target * a.out_stride + row;
-    for (int r = 0; r < kRows; ++r) y[r] = out[r][t] + (a.bias != nullptr ? a.bias[row + r] : 0.0F);
+    for (int r = 0; r < kRows; ++r) {
+      y[r] = out[t * kRows + r] + (a.bias != nullptr ? a.bias[row + r] : 0.0F);
+    }
   }
+}
+
+template <int kTokens, class Weight>
+void all_rows(const MatmulRows& a, std::int64_t token) {
+  constexpr int kRows = rows_of_tile(kTokens);
+  std::int64_t row = a.row_begin;
+  for (; row + kRows <= a.row_end; row += kRows)
+    rows_by_tokens<kRows, kTokens, Weight>(a, row, token);
+  for (; row < a.row_end; ++row) rows_by_tokens<1, kTokens, Weight>(a, row, token);
 }
 
 template <class Weight>
 void matmul(const MatmulRows& a) {
-  std::int64_t token = 0;
-  for (; token + 4 <= a.n_tokens; token += 4) {
-    std::int64_t row = a.row_begin;
-    for (; row + kRowsWide <= a.row_end; row += kRowsWide) {
-      rows_by_tokens<kRowsWide, 4, Weight>(a, row, token);
-    }
-    for (; row < a.row_end; ++row) rows_by_tokens<1, 4, Weight>(a, row, token);
-  }
-  for (; token < a.n_tokens; ++token) {
-    std::int64_t row = a.row_begin;
-    for (; row + kRowsNarrow <= a.row_end; row += kRowsNarrow) {
-      rows_by_tokens<kRowsNarrow, 1, Weight>(a, row, token);
-    }
-    for (; row < a.row_end; ++row) rows_by_tokens<1, 1, Weight>(a, row, token);
+  using AllRows = void (*)(const MatmulRows&, std::int64_t);
+  static constexpr AllRows kOfTokens[kTokensMax] = {
+      all_rows<1, Weight>, all_rows<2, Weight>, all_rows<3, Weight>, all_rows<4, Weight>,
+      all_rows<5, Weight>, all_rows<6, Weight>, all_rows<7, Weight>, all_rows<8, Weight>};
+  for (std::int64_t token = 0; token < a.n_tokens; token += kTokensMax) {
+    const std::int64_t left = a.n_tokens - token;
+    kOfTokens[(left < kTokensMax ? left : kTokensMax) - 1](a, token);
   }
 }
 

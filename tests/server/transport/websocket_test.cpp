@@ -1,12 +1,11 @@
 // WebSockets over real sockets; the client writes and reads the frames of RFC 6455 itself.
-#include "server/transport/websocket.h"
-
 #include <array>
 #include <atomic>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/transport/message_peer.h"
 #include "tests/server/transport/http_test_server.h"
 
 namespace engramd::server {
@@ -89,7 +88,7 @@ class WebSocketTest : public testing::Test {
   TestServer::Setup setup() {
     TestServer::Setup setup;
     setup.limits.message_bytes_max = 300000;
-    setup.websocket = [this](std::shared_ptr<WebSocketPeer> peer) {
+    setup.websocket = [this](std::shared_ptr<MessagePeer> peer) {
       peers_.push_back(peer);
       peer->listen({.message =
                         [this, weak = std::weak_ptr(peer)](std::string message) {
@@ -104,7 +103,7 @@ class WebSocketTest : public testing::Test {
     return setup;
   }
 
-  std::vector<std::weak_ptr<WebSocketPeer>> peers_;
+  std::vector<std::weak_ptr<MessagePeer>> peers_;
   std::atomic<int> n_messages_ = 0;
   Signal closed_;
 };
