@@ -288,11 +288,19 @@ int Daemon::serve_stdio(int input_fd, int output_fd, const std::function<void()>
 }
 
 int Daemon::attach_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending,
-                         const std::string& daemon_socket, const DaemonLink::Start& start) {
+                         const Attachment& attachment) {
   Bridge bridge(*impl_->dispatcher, {.message_bytes_max = impl_->options.limits.message_bytes_max});
   std::unique_ptr<DaemonLink> link;
   DaemonLink::Events events;
-  events.connected = [&](auto send) { bridge.daemon_connected(std::move(send)); };
+  bool warned = false;
+  events.connected = [&](auto send) {
+    bridge.daemon_connected(std::move(send));
+    if (std::exchange(warned, true)) return;
+    for (const std::string& line : attachment.differences()) {
+      impl_->logger->warn(
+          "the daemon that runs has other settings: {}; stop it, or use --standalone", line);
+    }
+  };
   events.message = [&](const std::string& message) { bridge.daemon_message(message); };
   events.lost = [&] { bridge.daemon_lost(); };
   events.failed = [&](const std::string& why) {
@@ -301,7 +309,7 @@ int Daemon::attach_stdio(int input_fd, int output_fd, const std::function<void()
     bridge.serve_here();
   };
   return impl_->run_session(input_fd, output_fd, bridge, on_ending, [&] {
-    if (!link) link = DaemonLink::open(impl_->io, daemon_socket, start, events);
+    if (!link) link = DaemonLink::open(impl_->io, attachment.socket, attachment.start, events);
   });
 }
 

@@ -195,6 +195,7 @@ inline void tile(const Weight* weight, const float* const* x, std::int64_t n, fl
     for (int t = 0; t < kTokens; ++t) token[t] = load(x[t] + i);
     for (int r = 0; r < kRows; ++r) {
       const Floats w = load(weight + r * n + i);
+      __builtin_prefetch(weight + (r + kRows) * n + i);  // the next tile's
       for (int t = 0; t < kTokens; ++t) {
         const int at = t * kRows + r;
         sum[at / kLanes][at % kLanes] += w * token[t];

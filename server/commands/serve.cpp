@@ -5,6 +5,7 @@
 
 #include "server/daemon.h"
 #include "server/daemon_lock.h"
+#include "server/daemon_settings.h"
 #include "server/transport/access.h"
 
 namespace engramd::server {
@@ -16,6 +17,9 @@ int run_serve(const config::EffectiveConfig& config) {
   if (folder.has_error()) return fail(folder.error());
   const auto lock = DaemonLock::take(*folder);
   if (lock.has_error()) return fail(lock.error());
+  if (const auto written = write_daemon_settings(*folder, settings_of(config)); !written) {
+    return fail(written.error());
+  }
   const ServiceManager manager(config.environment);
   const std::string api_key =
       config::find_variable(config.environment, config.options.api.api_key_env)

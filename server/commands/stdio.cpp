@@ -8,6 +8,7 @@
 
 #include "server/daemon.h"
 #include "server/daemon_lock.h"
+#include "server/daemon_settings.h"
 #include "server/exit_deadline.h"
 #include "server/transport/stdio.h"
 
@@ -46,9 +47,11 @@ int run_stdio(const config::EffectiveConfig& config) {
   if (has_flag(config, "--standalone") || ready_state_folder(state_folder).has_error()) {
     return daemon.serve_stdio(STDIN_FILENO, output_fd, on_ending);
   }
-  return daemon.attach_stdio(STDIN_FILENO, output_fd, on_ending,
-                             socket_path(config.options.server.socket, state_folder),
-                             [&config] { return start_daemon(config); });
+  return daemon.attach_stdio(
+      STDIN_FILENO, output_fd, on_ending,
+      {.socket = socket_path(config.options.server.socket, state_folder),
+       .start = [&config] { return start_daemon(config); },
+       .differences = [&] { return differing_settings(state_folder, settings_of(config)); }});
 }
 
 }  // namespace

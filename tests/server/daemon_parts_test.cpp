@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/daemon_lock.h"
+#include "server/daemon_settings.h"
 #include "server/service_manager.h"
 #include "tests/engine/checkpoint/temporary_folder.h"
 
@@ -45,6 +46,18 @@ TEST(StateFolder, IsMadeForTheUserAlone) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   EXPECT_TRUE(ready_state_folder("").has_error());
   EXPECT_TRUE(ready_state_folder("/proc/engramd").has_error());
+}
+
+TEST(DaemonSettings, AreComparedByKey) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path.string();
+  EXPECT_TRUE(differing_settings(path, {{"a.b", "1"}}).empty());  // no daemon to differ from
+  ASSERT_TRUE(write_daemon_settings(path, {{"a.b", "1"}, {"c.d", "x=y"}}).has_value());
+  EXPECT_TRUE(differing_settings(path, {{"a.b", "1"}, {"c.d", "x=y"}}).empty());
+  EXPECT_EQ(differing_settings(path, {{"a.b", "2"}, {"e.f", "3"}}),
+            (std::vector<std::string>{"a.b is \"1\" there and \"2\" here",
+                                      "c.d is \"x=y\" there and its default here",
+                                      "e.f is its default there and \"3\" here"}));
 }
 
 class NotifySocket {
