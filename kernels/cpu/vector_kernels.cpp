@@ -15,7 +15,7 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kVectorBytes = 64;
-constexpr int kAccumulatorsMax = 24;  // of 32 registers; the others hold tokens and a weight
+constexpr int kAccumulatorsMax = 24;  // of 32 registers; others hold tokens and a weight
 #elif defined(__AVX2__)
 constexpr int kVectorBytes = 32;
 constexpr int kAccumulatorsMax = 12;  // of 16
@@ -241,9 +241,8 @@ void all_rows(const MatmulRows& a, std::int64_t token) {
 template <class Weight>
 void matmul(const MatmulRows& a) {
   using AllRows = void (*)(const MatmulRows&, std::int64_t);
-  static constexpr AllRows kOfTokens[kTokensMax] = {
-      all_rows<1, Weight>, all_rows<2, Weight>, all_rows<3, Weight>, all_rows<4, Weight>,
-      all_rows<5, Weight>, all_rows<6, Weight>, all_rows<7, Weight>, all_rows<8, Weight>};
+  static constexpr AllRows kOfTokens[kTokensMax] = {all_rows<1, Weight>, all_rows<2, Weight>,
+                                                    all_rows<3, Weight>, all_rows<4, Weight>};
   for (std::int64_t token = 0; token < a.n_tokens; token += kTokensMax) {
     const std::int64_t left = a.n_tokens - token;
     kOfTokens[(left < kTokensMax ? left : kTokensMax) - 1](a, token);

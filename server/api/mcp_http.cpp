@@ -212,10 +212,6 @@ void McpHttp::get(const std::shared_ptr<HttpExchange>& exchange) {
     after = id->number;
   }
   auto& stream = session->streams[number];
-  if (stream && stream->is_open()) {
-    return refuse(exchange, 409, mcp::kInvalidRequest,
-                  "this stream is open already; close it before you open it again");
-  }
   if (!stream) {
     const auto version = request.header(mcp::http::kVersionHeader);
     const bool priming = version && *version >= mcp::to_string(mcp::Revision::k2025_11_25);

@@ -58,6 +58,8 @@ void McpStream::on_gone(std::function<void()> function) {
 }
 
 void McpStream::resume(std::shared_ptr<HttpExchange> exchange, std::uint64_t after) {
+  // The client has lost the earlier connection, whether or not that shows here already.
+  if (exchange_) exchange_->finish();
   exchange_ = std::move(exchange);
   events_open_ = false;
   open_events();
