@@ -1,6 +1,7 @@
-// The headers of an MCP request over HTTP against its body. First line: a header's value; the rest:
-// the body. links: engramd_mcp
+// MCP headers against a body. First line: a header's value.
+// links: engramd_mcp
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "mcp/http_rules.h"
