@@ -24,7 +24,7 @@ constexpr int kVectorBytes = 16;
 constexpr int kAccumulatorsMax = 12;
 #endif
 constexpr int kLanes = kVectorBytes / 4;
-constexpr int kTokensMax = 8;  // that share a row of weights while it is in a register
+constexpr int kTokensMax = 4;  // that share a row of weights while it is in a register
 
 // Rows of a tile: a power of two, so that tiles fit the pool's items; 16 chains of additions are
 // more than FMA latency x throughput.
@@ -240,12 +240,21 @@ void all_rows(const MatmulRows& a, std::int64_t token) {
 
 template <class Weight>
 void matmul(const MatmulRows& a) {
-  using AllRows = void (*)(const MatmulRows&, std::int64_t);
-  static constexpr AllRows kOfTokens[kTokensMax] = {all_rows<1, Weight>, all_rows<2, Weight>,
-                                                    all_rows<3, Weight>, all_rows<4, Weight>};
   for (std::int64_t token = 0; token < a.n_tokens; token += kTokensMax) {
-    const std::int64_t left = a.n_tokens - token;
-    kOfTokens[(left < kTokensMax ? left : kTokensMax) - 1](a, token);
+    switch (a.n_tokens - token) {
+      case 1:
+        all_rows<1, Weight>(a, token);
+        break;
+      case 2:
+        all_rows<2, Weight>(a, token);
+        break;
+      case 3:
+        all_rows<3, Weight>(a, token);
+        break;
+      default:
+        all_rows<kTokensMax, Weight>(a, token);
+        break;
+    }
   }
 }
 
