@@ -12,6 +12,12 @@ double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+SamplingOptions sampling_of(const ChatRequest& request) {
+  SamplingOptions sampling = request.sampling;
+  sampling.logprobs = request.logprobs;
+  return sampling;
+}
+
 }  // namespace
 
 Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokenizer, KvCache& cache,
@@ -20,7 +26,7 @@ Generation::Generation(ChatJob job, const Model& model, const Tokenizer& tokeniz
       model_(&model),
       n_prompt_(static_cast<std::int64_t>(job_.prompt.size())),
       sequence_(model.token_map, cache, job_.request.engram_enabled),
-      sampler_(job_.request.sampling, model.config.vocab_size),
+      sampler_(sampling_of(job_.request), model.config.vocab_size),
       decoder_(tokenizer, true),
       stops_(job_.request.stop),
       started_(Clock::now()) {

@@ -301,8 +301,11 @@ SampledToken Sampler::sample(std::span<const float> logits) {
   load(logits, scratch_);
   const TokenId best = argmax(scratch_.logits, scratch_.block_maxima);
   const float max = scratch_.logits[static_cast<std::size_t>(best)];
+  const bool logprobs = options_.logprobs || options_.top_logprobs > 0;
   const double log_sum =
-      static_cast<double>(max) + std::log(exponentiate(scratch_.logits, max, 1.0F, nullptr));
+      !logprobs
+          ? 0
+          : static_cast<double>(max) + std::log(exponentiate(scratch_.logits, max, 1.0F, nullptr));
   SampledToken result;
   if (options_.top_logprobs > 0) {
     rank(scratch_.logits, scratch_.block_maxima, static_cast<std::size_t>(options_.top_logprobs),
@@ -317,12 +320,13 @@ SampledToken Sampler::sample(std::span<const float> logits) {
   } else {
     result.chosen.token = penalties_on_ ? argmax(scratch_.logits, scratch_.block_maxima) : best;
   }
+  if (penalties_on_) ++output_counts_[result.chosen.token];
+  if (!logprobs) return result;
   float logit = to_finite(logits[static_cast<std::size_t>(result.chosen.token)]);
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token == result.chosen.token) logit = to_finite(logit + bias);
   }
   result.chosen.logprob = static_cast<double>(logit) - log_sum;
-  if (penalties_on_) ++output_counts_[result.chosen.token];
   return result;
 }
 

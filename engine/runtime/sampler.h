@@ -25,6 +25,8 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
   std::vector<std::pair<TokenId, float>> logit_bias = {};
   int top_logprobs = 0;  // 0..20: alternatives reported with each token
+  bool logprobs = true;  // false, without top_logprobs: logprob stays 0, a pass over the vocabulary
+                         // less
 };
 // Ranges: temperature 0..2, top_k >= 0, top_p (0, 1], min_p 0..1, penalties -2..2 and bias
 // -100..100 (OpenAI's), repetition 0.1..10.
