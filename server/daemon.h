@@ -39,10 +39,15 @@ class Daemon {
   // One MCP session over the two descriptors, until it ends or a signal comes: the exit code.
   // on_ending runs first thing then, before anything is taken down.
   int serve_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending);
-  // The same with the user's daemon behind it, which `start` starts when there is none; this
-  // process opens a model only when no daemon can be had.
+  // The same with the user's daemon behind it; this process opens a model only when no daemon can
+  // be had.
+  struct Attachment {
+    std::string socket;
+    DaemonLink::Start start;                                // when no daemon listens there
+    std::function<std::vector<std::string>()> differences;  // of its settings, to be warned of
+  };
   int attach_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending,
-                   const std::string& daemon_socket, const DaemonLink::Start& start);
+                   const Attachment& attachment);
 
  private:
   struct Impl;

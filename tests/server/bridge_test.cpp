@@ -9,9 +9,9 @@ namespace {
 
 using mcp::json;
 
-class Setup {
+class Bridged {
  public:
-  Setup() {
+  Bridged() {
     registry.server_version = "1";
     registry.tools = {{.name = "work", .description = "Works here.", .handler = [](auto call) {
                          call->finish({.text = "done here"});
@@ -56,7 +56,7 @@ std::vector<std::string> methods(const std::vector<json>& messages) {
 using Methods = std::vector<std::string>;
 
 TEST(Bridge, AnswersTheHandshakeWithoutADaemon) {
-  Setup setup;
+  Bridged setup;
   setup.initialize();
   setup.send(R"("id":1,"method":"tools/list")");
   setup.send(R"("id":2,"method":"ping")");
@@ -67,7 +67,7 @@ TEST(Bridge, AnswersTheHandshakeWithoutADaemon) {
 }
 
 TEST(Bridge, EntrustsNothingToADaemonThatHasNotAnswered) {
-  Setup setup;
+  Bridged setup;
   setup.initialize();
   setup.call(1);
   setup.connect_daemon();
@@ -83,7 +83,7 @@ TEST(Bridge, EntrustsNothingToADaemonThatHasNotAnswered) {
 }
 
 TEST(Bridge, ForwardsBothWaysWordForWord) {
-  Setup setup;
+  Bridged setup;
   setup.connect_daemon();
   setup.greet();
   setup.call(7);
@@ -98,7 +98,7 @@ TEST(Bridge, ForwardsBothWaysWordForWord) {
 }
 
 TEST(Bridge, TellsANewDaemonWhatTheOldOneKnew) {
-  Setup setup;
+  Bridged setup;
   setup.connect_daemon();
   setup.greet();
   setup.initialize();
@@ -122,7 +122,7 @@ TEST(Bridge, TellsANewDaemonWhatTheOldOneKnew) {
 }
 
 TEST(Bridge, ALostCallIsAToolErrorAndTheNextOneWaits) {
-  Setup setup;
+  Bridged setup;
   setup.connect_daemon();
   setup.greet();
   setup.call(1);
@@ -141,7 +141,7 @@ TEST(Bridge, ALostCallIsAToolErrorAndTheNextOneWaits) {
 }
 
 TEST(Bridge, ACancelledCallIsNotAwaited) {
-  Setup setup;
+  Bridged setup;
   setup.connect_daemon();
   setup.greet();
   setup.call(1);
@@ -151,7 +151,7 @@ TEST(Bridge, ACancelledCallIsNotAwaited) {
 }
 
 TEST(Bridge, WithoutADaemonEverythingIsServedHere) {
-  Setup setup;
+  Bridged setup;
   setup.initialize();
   setup.call(1);
   setup.take();
@@ -165,7 +165,7 @@ TEST(Bridge, WithoutADaemonEverythingIsServedHere) {
 }
 
 TEST(Bridge, WaitingHasALimit) {
-  Setup setup;
+  Bridged setup;
   for (int id = 0; id < 4; ++id) setup.call(id);
   const auto answers = setup.take();
   ASSERT_EQ(answers.size(), 1u);
@@ -174,7 +174,7 @@ TEST(Bridge, WaitingHasALimit) {
 
 TEST(Bridge, ForwardsBatchesOnlyWhereTheyExist) {
   const std::string batch = R"([{"jsonrpc":"2.0","id":1,"method":"ping"}])";
-  Setup setup;
+  Bridged setup;
   setup.connect_daemon();
   setup.greet();
   setup.initialize("2025-11-25");
