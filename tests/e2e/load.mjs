@@ -1,6 +1,7 @@
 // What a call costs beside the official TypeScript SDK's server: the same tool on both sides, in one
 // run and in turns, over stdio, Streamable HTTP and WebSocket. A measurement, no test:
 //   node load.mjs /path/to/engramd [seconds per figure, default 2]
+// Then, how long eight chats at the same time take against the same eight in a row.
 // The client is this Node process in all cases, with hand-written framing: its own cost is small, the
 // same for all, and part of every figure.
 import { spawn } from 'node:child_process'
@@ -191,5 +192,38 @@ for (const [i, [transport, name]] of arms.entries()) {
 }
 console.log(`\nmedian of ${n_rounds} rounds in turns, ${seconds} s a figure; calls/s: stdio with ${n_pipelined} calls in ` +
   `flight, HTTP and WebSocket with ${n_connections} connections; load now ${loadavg()[0].toFixed(2)}`)
+
+// Eight greedy answers of 64 tokens at the same time, against the same one after the other.
+const beginnings = ['The capital of France is', 'Once upon a time there was a horse that', 'Water boils when',
+  'The quick brown fox', 'Some cities: Rome, Oslo,', 'Alexander the Great', 'In the beginning there was',
+  'Two and two make four; three and three make']
+async function complete(prompt) {
+  const answer = await fetch(`${server.url}/v1/completions`, { method: 'POST', headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ model: 'engram-nano', prompt, max_tokens: 64, temperature: 0, logit_bias: { 1: -100 } }) })
+  const { choices, usage } = await answer.json()
+  if (usage.completion_tokens !== 64) throw new Error(`${usage.completion_tokens} tokens instead of 64`)
+  return choices[0].text
+}
+const one_by_one = async () => {
+  const texts = []
+  for (const prompt of beginnings) texts.push(await complete(prompt))
+  return texts
+}
+const together = () => Promise.all(beginnings.map(complete))
+const ratios = []
+const expected_texts = await together()
+for (let round = 0; round < 9; ++round) {
+  const times_ms = []
+  for (const way of [one_by_one, together]) {
+    const start = performance.now()
+    const texts = await way()
+    times_ms.push(performance.now() - start)
+    if (texts.join('\n') !== expected_texts.join('\n')) throw new Error('an answer depends on its company')
+  }
+  ratios.push({ alone: times_ms[0], together: times_ms[1], share: times_ms[1] / times_ms[0] })
+}
+const of_rounds = (key) => median(ratios.map((round) => round[key]))
+console.log(`\n8 chats of 64 tokens over HTTP: ${of_rounds('alone').toFixed(0)} ms one after the other, ` +
+  `${of_rounds('together').toFixed(0)} ms together: ${(100 * of_rounds('share')).toFixed(1)} %, the same texts`)
 await server.stop()
 process.exit(0)
