@@ -45,6 +45,26 @@ TEST(LocalEngineTest, ManyAtOnceAnswerAsTheyDoAlone) {
   EXPECT_EQ(memory.kv_cache, memory.kept_prefixes) << "every block comes back";
 }
 
+// Long enough that every size of tile and of expert group comes up.
+TEST(LocalEngineTest, EightLongAnswersAreTheSameBytesWhateverTheirCompany) {
+  for (const std::string backend : {"avx512", "avx2", "portable"}) {
+    auto engine = LocalEngine::open(bundled(backend));
+    if (engine.has_error()) continue;  // not on this processor
+    std::vector<ChatRequest> requests(8, endless(64));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i].completion = std::string(i + 1, static_cast<char>('A' + i)) + " is";
+      requests[i].max_tokens -= static_cast<int>(i);  // they leave the batch one by one
+    }
+    std::vector<std::string> alone;
+    for (const auto& request : requests) alone.push_back(start(**engine, request).get()->text);
+    std::vector<std::future<Result<ChatResult>>> together;
+    for (const auto& request : requests) together.push_back(start(**engine, request));
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      EXPECT_EQ(together[i].get()->text, alone[i]) << backend;
+    }
+  }
+}
+
 TEST(LocalEngineTest, DeltasJoinToTheText) {
   auto engine = open_engine();
   std::string joined;
