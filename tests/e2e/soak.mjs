@@ -12,7 +12,7 @@ const flag = process.argv.indexOf('--seconds')
 const seconds = flag < 0 ? 60 : Number(process.argv[flag + 1])
 const warm_up_s = Math.min(20, seconds / 3)
 // What is bounded but fills slowly: SQLite's page cache (16 MiB, about 1 KB an edit) and pages of the
-// key-value cache that are touched for the first time. A leak of a kilobyte a call is above it.
+// key-value cache that are touched for the first time. Ten minutes are about 150,000 calls.
 const growth_bytes_max = 16 << 20
 
 // Sessions of clients that vanish are kept, up to a limit: here one that the warm-up reaches.
