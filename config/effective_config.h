@@ -34,8 +34,8 @@ struct ConfigRequest {
 struct EffectiveConfig {
   Options options;
   std::vector<std::string> arguments;  // as given
-  std::vector<Setting> settings;      // one per row of the table, in its order
-  std::vector<std::string> problems;  // empty, or the program must not start; one line each
+  std::vector<Setting> settings;       // one per row of the table, in its order
+  std::vector<std::string> problems;   // empty, or the program must not start; one line each
   std::vector<std::string> notes;
   std::vector<std::string> files_loaded;
   std::vector<std::string> files_ignored;  // *.toml and *.json in the folder that are not known

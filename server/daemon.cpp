@@ -19,7 +19,6 @@
 #include "server/conformance.h"
 #include "server/engine_options.h"
 #include "server/later.h"
-#include "server/listeners.h"
 #include "server/logging.h"
 #include "server/model_folder.h"
 #include "server/model_loader.h"
@@ -255,11 +254,13 @@ void Daemon::stop() {
   impl_->io.stop();
 }
 
-Result<void> Daemon::serve(const std::string& other_token, const ServiceManager& manager,
+Result<void> Daemon::serve(const Listeners::Settings& settings, const ServiceManager& manager,
                            const std::function<void(int port)>& on_listening) {
   auto listeners = Listeners::open(
-      impl_->io, impl_->services, *impl_->dispatcher, other_token,
-      {.message_handled = [] {}, .count_changed = [this] { impl_->watch_idleness(); }});
+      impl_->io, impl_->services, *impl_->dispatcher, settings,
+      {.message_handled = [] {},
+       .count_changed = [this] { impl_->watch_idleness(); },
+       .warning = [this](const std::string& what) { impl_->logger->warn("{}", what); }});
   if (!listeners) return listeners.error();
   impl_->listeners = std::move(*listeners);
   on_listening(impl_->listeners->port());

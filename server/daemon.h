@@ -12,6 +12,7 @@
 #include "config/options.h"
 #include "mcp/registry.h"
 #include "server/daemon_link.h"
+#include "server/listeners.h"
 #include "server/service_manager.h"
 #include "server/tools/services.h"
 
@@ -32,8 +33,8 @@ class Daemon {
   void stop();  // on the io thread
 
   // Listens for clients of all kinds until a signal comes, or until none has been there for
-  // server.idle_exit_s. other_token: as Listeners. on_listening: clients can come now.
-  Result<void> serve(const std::string& other_token, const ServiceManager& manager,
+  // server.idle_exit_s. on_listening: clients can come now; port 0: not by TCP.
+  Result<void> serve(const Listeners::Settings& settings, const ServiceManager& manager,
                      const std::function<void(int port)>& on_listening);
 
   // One MCP session over the two descriptors, until it ends or a signal comes: the exit code.

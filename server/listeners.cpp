@@ -38,10 +38,10 @@ class OpenListeners final : public Listeners {
         mcp_(dispatcher, mcp_http_limits(options_), later_, events_.message_handled),
         api_(make_router(routes(services))) {}
 
-  Result<void> open(const std::string& other_token) {
+  Result<void> open(const Settings& settings) {
     const config::ServerOptions& server = options_.server;
     const std::string& state_folder = options_.table.state_folder;
-    auto access = make_access(server, state_folder, other_token);
+    auto access = make_access(server, state_folder, settings.other_token);
     if (!access) return access.error();
     const auto open_peer = [this](std::shared_ptr<MessagePeer> peer) {
       sockets_.open(std::move(peer));
@@ -53,15 +53,20 @@ class OpenListeners final : public Listeners {
     auto http = HttpServer::listen(
         io_, server, options_.limits, std::move(*access),
         {.request = api_, .websocket_paths = {"/mcp", "/ws"}, .websocket = open_peer});
-    if (!http) return http.error();
-    http_ = std::move(*http);
+    if (http) {
+      http_ = std::move(*http);
+    } else if (settings.tcp_optional) {
+      events_.warning(http.error().message);
+    } else {
+      return http.error();
+    }
     return {};
   }
 
-  int port() const override { return http_->port(); }
+  int port() const override { return http_ ? http_->port() : 0; }
 
   int n_clients() const override {
-    return sockets_.n_peers() + http_->n_connections() + mcp_.n_sessions();
+    return sockets_.n_peers() + mcp_.n_sessions() + (http_ ? http_->n_connections() : 0);
   }
 
   void drain(std::function<void()> done) override {
@@ -71,11 +76,11 @@ class OpenListeners final : public Listeners {
     sockets_.end_subscriptions();
     deadline_ = later_(std::chrono::milliseconds(options_.server.shutdown_timeout_ms),
                        [this] { finish_drain(); });
-    http_->drain([this] {
+    const auto drained = [this] {
       http_drained_ = true;
       check_drained();
-    });
-    check_drained();
+    };
+    http_ ? http_->drain(drained) : drained();
   }
 
   // An MCP client does not go by itself: once nothing of its runs, it is closed.
@@ -125,9 +130,9 @@ class OpenListeners final : public Listeners {
 
 Result<std::unique_ptr<Listeners>> Listeners::open(asio::io_context& io, const Services& services,
                                                    mcp::Dispatcher& dispatcher,
-                                                   const std::string& other_token, Events events) {
+                                                   const Settings& settings, Events events) {
   auto listeners = std::make_unique<OpenListeners>(io, services, dispatcher, std::move(events));
-  if (auto opened = listeners->open(other_token); !opened) return opened.error();
+  if (auto opened = listeners->open(settings); !opened) return opened.error();
   return std::unique_ptr<Listeners>(std::move(listeners));
 }
 

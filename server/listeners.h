@@ -21,17 +21,23 @@ class Listeners {
   struct Events {
     std::function<void()> message_handled;  // an MCP message; its reply may be written
     std::function<void()> count_changed;    // of clients
+    std::function<void(const std::string& what)> warning;
   };
 
-  // All outlive this. other_token: accepted like the one in the token file; empty: none. Errors: an
-  // address or socket that cannot be had, a token file that others can read.
+  struct Settings {
+    std::string other_token;    // accepted like the one in the token file; empty: none
+    bool tcp_optional = false;  // without the TCP port, with a warning, when somebody else has it
+  };
+
+  // All references outlive this. Errors: an address or socket that cannot be had, a token file that
+  // others can read.
   static Result<std::unique_ptr<Listeners>> open(boost::asio::io_context& io,
                                                  const Services& services,
                                                  mcp::Dispatcher& dispatcher,
-                                                 const std::string& other_token, Events events);
+                                                 const Settings& settings, Events events);
   virtual ~Listeners() = default;
 
-  virtual int port() const = 0;
+  virtual int port() const = 0;       // 0: none
   virtual int n_clients() const = 0;  // connections, and MCP sessions over HTTP
   // `done` once every client has gone; those that still run after options.shutdown_timeout_ms are
   // cut off.

@@ -165,7 +165,7 @@ void McpHttp::post_modern(const std::shared_ptr<HttpExchange>& exchange, mcp::In
   stream->open_events();
   stream->on_gone([this, number] {  // the client cancels by going
     const auto gone = calls_.extract(number);
-    if (!gone.empty()) gone.mapped()->stream->detach();
+    if (!gone.empty()) gone.mapped()->stream->reader_gone();
   });
 }
 
@@ -188,7 +188,7 @@ void McpHttp::post_legacy(const std::shared_ptr<HttpExchange>& exchange, mcp::In
   session->connection->receive(std::move(incoming), number);
   if (stream->is_done()) return;
   stream->open_events();
-  stream->on_gone([stream] { stream->detach(); });  // not a cancel: it may come back
+  stream->on_gone([stream] { stream->reader_gone(); });  // not a cancel: it may come back
 }
 
 void McpHttp::get(const std::shared_ptr<HttpExchange>& exchange) {
@@ -220,7 +220,7 @@ void McpHttp::get(const std::shared_ptr<HttpExchange>& exchange) {
   } else {
     stream->resume(exchange, request.header(mcp::http::kLastEventHeader) ? after : UINT64_MAX);
   }
-  stream->on_gone([kept = stream] { kept->detach(); });
+  stream->on_gone([kept = stream] { kept->reader_gone(); });
 }
 
 void McpHttp::end_session(const std::shared_ptr<HttpExchange>& exchange) {

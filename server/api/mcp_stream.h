@@ -34,7 +34,7 @@ class McpStream {
   bool is_open() const { return exchange_ != nullptr; }  // somebody reads it
   bool is_done() const { return done_; }
   void on_gone(std::function<void()> function);  // the reader
-  void detach() { exchange_.reset(); }           // the reader has gone
+  void reader_gone() { exchange_.reset(); }
   // Goes on for another reader, from behind event number `after`; ends for the one before.
   void resume(std::shared_ptr<HttpExchange> exchange, std::uint64_t after);
   HttpHeaders headers;  // of the answer

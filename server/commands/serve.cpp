@@ -25,7 +25,9 @@ int run_serve(const config::EffectiveConfig& config) {
       config::find_variable(config.environment, config.options.api.api_key_env)
           .value_or(std::string());
   Daemon daemon(config.options, has_flag(config, "--conformance"));
-  const auto served = daemon.serve(api_key, manager, [&config](int port) {
+  const Listeners::Settings settings = {api_key, has_flag(config, "--tcp-optional")};
+  const auto served = daemon.serve(settings, manager, [&config](int port) {
+    if (port == 0) return;
     const config::ServerOptions& server = config.options.server;
     std::printf("listening on http://%s:%d/mcp, token: %s\n", server.host.c_str(), port,
                 server.auth ? token_path(config.options.table.state_folder).c_str() : "none");
@@ -56,9 +58,10 @@ Command serve_command() {
           "engramd serve --port 8080\n"
           "curl -H \"Authorization: Bearer $(cat ~/.local/state/engramd/token)\" "
           "localhost:3647/v1/models",
-      .flags =
-          {{"--conformance", "",
-            "Add the fixtures of the public MCP conformance suite, for tests of this program."}},
+      .flags = {{"--conformance", "",
+                 "Add the fixtures of the public MCP conformance suite, for tests."},
+                {"--tcp-optional", "",
+                 "Go on without the TCP port when it is taken; so `engramd --stdio` starts it."}},
       .opens_model = true,
       .run = run_serve,
   };

@@ -26,7 +26,7 @@ Result<void> start_daemon(const config::EffectiveConfig& config) {
   std::error_code code;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) return environment_error("cannot find this program's file: " + code.message());
-  std::vector<std::string> arguments = {"serve"};
+  std::vector<std::string> arguments = {"serve", "--tcp-optional"};
   if (options.server.idle_exit_s == 0) {
     arguments.push_back("--idle-exit=" + std::to_string(kIdleExitS));
   }

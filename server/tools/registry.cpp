@@ -33,8 +33,8 @@ mcp::Prompt retrieval_prompt() {
                         {.name = "context",
                          .description = "Text that holds the answer.",
                          .required = true}},
-          .render = [](const mcp::PromptArguments& arguments)
-              -> Result<std::vector<mcp::PromptMessage>> {
+          .render =
+              [](const mcp::PromptArguments& arguments) -> Result<std::vector<mcp::PromptMessage>> {
             std::string question;
             std::string context;
             for (const auto& [name, value] : arguments) {

@@ -121,11 +121,13 @@ mcp::ResourceTemplate snapshot_template(const Services& services) {
             }
             return not_found("no such snapshot");
           },
-          .values = [services] {
-            std::vector<std::string> names;
-            for (auto& snapshot : snapshots(services)) names.push_back(std::move(snapshot.name));
-            return names;
-          }};
+          .values =
+              [services] {
+                std::vector<std::string> names;
+                for (auto& snapshot : snapshots(services))
+                  names.push_back(std::move(snapshot.name));
+                return names;
+              }};
 }
 
 mcp::ResourceTemplate named_model_template(const Services& services) {
@@ -141,11 +143,12 @@ mcp::ResourceTemplate named_model_template(const Services& services) {
             if (facts.name != name) return not_found("no such model");
             return to_text(model_json(facts));
           },
-          .values = [services] {
-            const auto engine = services.loader.current();
-            return engine.has_error() ? std::vector<std::string>()
-                                      : std::vector<std::string>{engine.value()->facts().name};
-          }};
+          .values =
+              [services] {
+                const auto engine = services.loader.current();
+                return engine.has_error() ? std::vector<std::string>()
+                                          : std::vector<std::string>{engine.value()->facts().name};
+              }};
 }
 
 }  // namespace

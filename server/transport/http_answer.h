@@ -44,7 +44,7 @@ class HttpAnswer : public HttpExchange, public std::enable_shared_from_this<Http
   // The connection's side. The client has gone: nothing is sent any more, and the handler hears it.
   void gone();
   // The same without a word to the handler: the server is taken down.
-  void detach() { sink_.reset(); }
+  void let_go() { sink_.reset(); }
 
  private:
   enum class State { kOpen, kStreaming, kFinished };

@@ -54,7 +54,7 @@ void HttpConnection::drain() {
 
 void HttpConnection::abort() {
   const auto self = shared_from_this();
-  if (answer_) std::exchange(answer_, nullptr)->detach();
+  if (answer_) std::exchange(answer_, nullptr)->let_go();
   end();
 }
 

@@ -1,7 +1,10 @@
 // `engramd --stdio` with the user's daemon behind it: one model and one table for all clients, a
 // daemon that dies and comes back, clients that vanish.
 import assert from 'node:assert/strict'
-import { existsSync, watch } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, watch } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Engramd, daemon_pid, is_running, run, state_folder, within } from './lib/engramd.mjs'
@@ -101,6 +104,21 @@ test('a flag that the running daemon does not have is warned of', async () => {
   assert.equal(script.code, 0)
   assert.match(script.stderr, /other settings: sampling.temperature is its default there and "0.5" here/)
   assert.equal((await one.finish()).code, 0)
+})
+
+test('a TCP port that somebody else has does not keep the daemon from its clients', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const env = { ...process.env, ENGRAMD_SERVER_PORT: String(other.address().port),
+    XDG_STATE_HOME: mkdtempSync(join(tmpdir(), 'engramd-e2e-state-')) }
+  const script = await run(['--stdio'], { env, input: JSON.stringify({ jsonrpc: '2.0', id: 1,
+    method: 'tools/call', params: { name: 'chat', arguments: { prompt: 'What is the capital of Japan?' } } }) + '\n' })
+  other.close()
+  assert.equal(script.code, 0)
+  assert.match(JSON.parse(script.stdout).result.content[0].text, /Tokyo/)
+  assert.doesNotMatch(script.stderr, /itself/)
+  const log = readFileSync(join(env.XDG_STATE_HOME, 'engramd/daemon.log'), 'utf8')
+  assert.match(log, /cannot listen|in use/)
 })
 
 test('without a place for a daemon the client is served all the same', async () => {

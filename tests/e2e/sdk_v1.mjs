@@ -27,6 +27,7 @@ test('lists and calls every tool', () => with_client(async (client) => {
 }))
 
 test('reads resources and prompts', () => with_client(async (client) => {
+  await client.callTool(tool_calls[0])  // once the model is there, so is its table
   const { resources } = await client.listResources()
   assert.deepEqual(resources.map((r) => r.uri), ['engramd://model', 'engramd://table', 'engramd://metrics'])
   for (const { uri } of resources) {

@@ -294,4 +294,4 @@ test('a model that cannot be opened is a tool error; the rest is served', () => 
   assert.match(answer.result.content[0].text, /no-such-model/)
   assert.equal((await server.call(2, 'metrics')).result.structuredContent.state, 'failed')
   assert.ok((await server.request(3, 'tools/list')).result.tools.length >= 4)
-}, { args: ['--stdio', '--model', './no-such-model'] }))
+}, { args: ['--stdio', '--standalone', '--model', './no-such-model'] }))

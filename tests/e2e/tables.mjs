@@ -19,7 +19,7 @@ function folder(t) {
 }
 
 async function server(t, ...args) {
-  const started = new Engramd({ args: ['--stdio', ...args] })
+  const started = new Engramd({ args: ['--stdio', '--standalone', ...args] })
   t.after(() => started.child.kill('SIGKILL'))
   await started.initialize()
   return started

@@ -17,9 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                        call->progress(1, 2, "half");
                        call->finish({.structured = call->arguments()});
                      }}};
-  registry.prompts = {{.name = "greet", .arguments = {{.name = "name", .description = "who", .required = true}}, .render = [](auto&) {
-                         return engramd::Result<std::vector<PromptMessage>>();
-                       }}};
+  registry.prompts = {
+      {.name = "greet",
+       .arguments = {{.name = "name", .description = "who", .required = true}},
+       .render = [](auto&) { return engramd::Result<std::vector<PromptMessage>>(); }}};
   const auto dispatcher = make_dispatcher(registry, {.message_bytes_max = 4096});
   const auto connection = dispatcher->connect([](const Outgoing& outgoing) {
     if (outgoing.message.empty()) return;

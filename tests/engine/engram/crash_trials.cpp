@@ -71,7 +71,10 @@ class Session {
       }
       case 6:
         return keep(store_->move_on(
-            [](const EpochPointer&) { return Successor{"/next", 2, "crc32c 12345678"}; }, "t"));
+            [](const EpochPointer&) {
+              return Successor{"/next", 2, "crc32c 12345678"};
+            },
+            "t"));
       default:
         open();
         return is_open();
