@@ -45,6 +45,7 @@ npm_install() {
     echo "npm could not install what $1/package.json names: the tests that need it are skipped" >&2
   fi
 }
+need_disk . 1500 "the packages from npm"
 for package in tests/e2e tests/engine/tokenizer/huggingface; do
   if [ -f "$package/package.json" ]; then npm_install "$package"; fi
 done

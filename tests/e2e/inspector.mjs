@@ -1,8 +1,7 @@
 // npm's MCP inspector as a command line client: the strict schema lint, then every tool.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { test } from 'node:test'
@@ -17,12 +16,11 @@ if (!existsSync(inspector) || !has_node) {
   console.log('skipped: the inspector is not installed; run install/test.sh')
   process.exit(77)
 }
-const home = mkdtempSync(join(tmpdir(), 'engramd-inspector-')) // it keeps a catalogue in HOME
 
 function inspect(...args) {
   const result = spawnSync(inspector, ['--cli', binary, '--stdio', '--transport', 'stdio', ...args], {
     encoding: 'utf8',
-    env: { ...process.env, HOME: home, PATH: `${bundled_node}:${process.env.PATH}` },
+    env: { ...process.env, PATH: `${bundled_node}:${process.env.PATH}` },
     timeout: 60_000,
   })
   assert.equal(result.status, 0, `${args.join(' ')}\n${result.stdout}${result.stderr}`)
