@@ -33,6 +33,8 @@ namespace asio = boost::asio;
 
 // A launcher that dies without closing our input is noticed this much later.
 constexpr std::chrono::milliseconds kParentCheckInterval{250};
+// How often, within server.idle_exit_s, the daemon looks whether it has clients.
+constexpr std::chrono::milliseconds::rep kIdleLooks = 10;
 
 mcp::Limits to_mcp_limits(const config::Options& options) {
   mcp::Limits limits;
@@ -192,13 +194,16 @@ struct Daemon::Impl {
     return exit_code;
   }
 
-  void watch_idleness() {
-    idle_timer.cancel();
-    if (options.server.idle_exit_s == 0 || !listeners || listeners->n_clients() > 0) return;
-    idle_timer.expires_after(std::chrono::seconds(options.server.idle_exit_s));
-    idle_timer.async_wait([this](const boost::system::error_code& error) {
+  // Looks again and again, since clients over HTTP come and go without a word.
+  void watch_idleness(std::chrono::steady_clock::time_point idle_since) {
+    const std::chrono::seconds limit(options.server.idle_exit_s);
+    if (limit.count() == 0) return;
+    idle_timer.expires_after(std::chrono::milliseconds(limit) / kIdleLooks);
+    idle_timer.async_wait([this, idle_since, limit](const boost::system::error_code& error) {
       if (error) return;
-      if (listeners->n_clients() > 0) return watch_idleness();
+      const auto now = std::chrono::steady_clock::now();
+      if (listeners->n_clients() > 0) return watch_idleness(now);
+      if (now - idle_since < limit) return watch_idleness(idle_since);
       logger->info("no client for {} s: the daemon ends", options.server.idle_exit_s);
       io.stop();
     });
@@ -259,7 +264,6 @@ Result<void> Daemon::serve(const Listeners::Settings& settings, const ServiceMan
   auto listeners = Listeners::open(
       impl_->io, impl_->services, *impl_->dispatcher, settings,
       {.message_handled = [] {},
-       .count_changed = [this] { impl_->watch_idleness(); },
        .warning = [this](const std::string& what) { impl_->logger->warn("{}", what); }});
   if (!listeners) return listeners.error();
   impl_->listeners = std::move(*listeners);
@@ -270,7 +274,7 @@ Result<void> Daemon::serve(const Listeners::Settings& settings, const ServiceMan
                                       : "READY=1\nSTATUS=" + engine.error().message);
   });
   impl_->feed_watchdog(manager);
-  impl_->watch_idleness();
+  impl_->watch_idleness(std::chrono::steady_clock::now());
   impl_->run_io([&] {
     manager.notify("STOPPING=1");
     impl_->listeners->drain([this] { stop(); });

@@ -34,7 +34,7 @@ class OpenListeners final : public Listeners {
         options_(services.options),
         events_(std::move(events)),
         later_(make_later(io)),
-        sockets_(dispatcher, events_.message_handled, [this] { on_count_changed(); }),
+        sockets_(dispatcher, events_.message_handled, [this] { check_drained(); }),
         mcp_(dispatcher, mcp_http_limits(options_), later_, events_.message_handled),
         api_(make_router(routes(services))) {}
 
@@ -98,11 +98,6 @@ class OpenListeners final : public Listeners {
                      }});
     }
     return all;
-  }
-
-  void on_count_changed() {
-    events_.count_changed();
-    check_drained();
   }
 
   void finish_drain() {

@@ -20,7 +20,6 @@ class Listeners {
  public:
   struct Events {
     std::function<void()> message_handled;  // an MCP message; its reply may be written
-    std::function<void()> count_changed;    // of clients
     std::function<void(const std::string& what)> warning;
   };
 

@@ -10,10 +10,10 @@ struct McpPeers::Peer {
 };
 
 McpPeers::McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
-                   std::function<void()> count_changed)
+                   std::function<void()> peer_gone)
     : dispatcher_(dispatcher),
       message_handled_(std::move(message_handled)),
-      count_changed_(std::move(count_changed)) {}
+      peer_gone_(std::move(peer_gone)) {}
 
 McpPeers::~McpPeers() = default;
 
@@ -33,9 +33,8 @@ void McpPeers::open(std::shared_ptr<MessagePeer> peer) {
                .closed =
                    [this, key] {
                      const auto gone = peers_.extract(key);  // its calls are cancelled here
-                     if (!gone.empty()) count_changed_();
+                     if (!gone.empty()) peer_gone_();
                    }});
-  count_changed_();
 }
 
 int McpPeers::in_flight() const {

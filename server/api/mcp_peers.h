@@ -14,10 +14,10 @@ namespace engramd::server {
 
 class McpPeers {
  public:
-  // The dispatcher outlives this. message_handled: as StdioSession::Events. count_changed: a peer
-  // has come or gone.
+  // The dispatcher outlives this. message_handled: as StdioSession::Events. peer_gone: one has
+  // closed.
   McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
-           std::function<void()> count_changed);
+           std::function<void()> peer_gone);
   ~McpPeers();
 
   void open(std::shared_ptr<MessagePeer> peer);
@@ -31,7 +31,7 @@ class McpPeers {
 
   mcp::Dispatcher& dispatcher_;
   const std::function<void()> message_handled_;
-  const std::function<void()> count_changed_;
+  const std::function<void()> peer_gone_;
   std::map<MessagePeer*, std::unique_ptr<Peer>> peers_;
 };
 
