@@ -65,8 +65,8 @@ void ToolCall::require_input(json, json) {
 }
 
 const Inputs& ToolCall::inputs() const {
-  static const Inputs kNone;
-  return kNone;
+  static const Inputs none;
+  return none;
 }
 
 std::vector<std::string> lint_registry(const Registry& registry) {

@@ -17,7 +17,7 @@
 namespace engramd::server {
 namespace {
 
-using json = nlohmann::ordered_json;  // a person's file keeps its order
+using Json = nlohmann::ordered_json;  // a person's file keeps its order
 namespace fs = std::filesystem;
 
 constexpr char kServerName[] = "engramd";
@@ -28,25 +28,25 @@ struct Client {
   const char* name;
   const char* section;  // the member of the settings that lists servers
   const char* path;     // under the home folder, or relative to the project
-  json (*entry)(const json& launch);
+  Json (*entry)(const Json& launch);
 };
 
-json with_type(const json& launch) {
-  json entry = {{"type", "stdio"}};
+Json with_type(const Json& launch) {
+  Json entry = {{"type", "stdio"}};
   entry.update(launch);
   return entry;
 }
 
-json cline_entry(const json& launch) {
-  json entry = with_type(launch);
-  entry["env"] = json::object();
+Json cline_entry(const Json& launch) {
+  Json entry = with_type(launch);
+  entry["env"] = Json::object();
   entry["timeout"] = kClineTimeoutS;
-  entry["autoApprove"] = json::array();
+  entry["autoApprove"] = Json::array();
   entry["disabled"] = false;
   return entry;
 }
 
-json plain_entry(const json& launch) {
+Json plain_entry(const Json& launch) {
   return launch;
 }
 
@@ -61,16 +61,16 @@ constexpr char kClineInCode[] =
 
 // How a client starts this program: by its full name, because clients have a short PATH; through
 // npx when npx has put it where nothing stays.
-Result<json> launch_command() {
+Result<Json> launch_command() {
   std::error_code code;
   const fs::path program = fs::read_symlink("/proc/self/exe", code);
   if (code) return environment_error("cannot find this program's file: " + code.message());
   if (program.string().find("/_npx/") != std::string::npos) {
-    return Result<json>(boost::system::in_place_value,
-                        json{{"command", "npx"}, {"args", {"-y", kServerName, "--stdio"}}});
+    return Result<Json>(boost::system::in_place_value,
+                        Json{{"command", "npx"}, {"args", {"-y", kServerName, "--stdio"}}});
   }
-  return Result<json>(boost::system::in_place_value,
-                      json{{"command", program.string()}, {"args", json::array({"--stdio"})}});
+  return Result<Json>(boost::system::in_place_value,
+                      Json{{"command", program.string()}, {"args", Json::array({"--stdio"})}});
 }
 
 Result<fs::path> settings_path(const Client& client, const config::EffectiveConfig& config) {
@@ -94,9 +94,9 @@ Result<fs::path> settings_path(const Client& client, const config::EffectiveConf
 }
 
 // The settings that are there; an empty object when there are none.
-Result<json> read_settings(const fs::path& path) {
+Result<Json> read_settings(const fs::path& path) {
   std::error_code code;
-  if (!fs::exists(path, code)) return Result<json>(boost::system::in_place_value, json::object());
+  if (!fs::exists(path, code)) return Result<Json>(boost::system::in_place_value, Json::object());
   const std::uintmax_t n_bytes = fs::file_size(path, code);
   if (code || n_bytes > kSettingsBytesMax) {
     return environment_error("cannot read " + path.string() + " as a settings file");
@@ -105,19 +105,19 @@ Result<json> read_settings(const fs::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (text.str().find_first_not_of(" \t\r\n") == std::string::npos) {
-    return Result<json>(boost::system::in_place_value, json::object());
+    return Result<Json>(boost::system::in_place_value, Json::object());
   }
-  json settings = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  Json settings = Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
   if (!settings.is_object()) {
     return invalid_argument(path.string() +
                             " is not a JSON object (or has comments, which would be lost): add the "
                             "block by hand");
   }
-  return Result<json>(boost::system::in_place_value, std::move(settings));
+  return Result<Json>(boost::system::in_place_value, std::move(settings));
 }
 
 // Replaces the file in one step, with the old one kept beside it.
-Result<fs::path> write_settings(const fs::path& path, const json& settings) {
+Result<fs::path> write_settings(const fs::path& path, const Json& settings) {
   std::error_code code;
   const fs::path backup = path.string() + ".before-engramd";
   const bool existed = fs::exists(path, code);
@@ -138,11 +138,11 @@ Result<fs::path> write_settings(const fs::path& path, const json& settings) {
   return existed ? backup : fs::path();
 }
 
-Result<void> merge(const Client& client, const fs::path& path, const json& entry) {
+Result<void> merge(const Client& client, const fs::path& path, const Json& entry) {
   auto settings = read_settings(path);
   if (!settings) return settings.error();
-  json& section = (*settings)[client.section];
-  if (section.is_null()) section = json::object();
+  Json& section = (*settings)[client.section];
+  if (section.is_null()) section = Json::object();
   if (!section.is_object()) {
     return invalid_argument(path.string() + ": " + client.section + " is not an object");
   }
@@ -173,14 +173,14 @@ int run_client_config(const config::EffectiveConfig& config) {
   }
   const auto launch = launch_command();
   if (!launch) return fail(launch.error());
-  const json entry = client->entry(*launch);
+  const Json entry = client->entry(*launch);
   const auto path = settings_path(*client, config);
   if (!path) return fail(path.error());
   if (has_flag(config, "--write")) {
     const auto merged = merge(*client, *path, entry);
     return merged.has_error() ? fail(merged.error()) : kExitOk;
   }
-  const json block = {{client->section, {{kServerName, entry}}}};
+  const Json block = {{client->section, {{kServerName, entry}}}};
   std::printf("%s\n", block.dump(2).c_str());
   std::fprintf(stderr, "into %s; --write puts it there\n", path->c_str());
   return kExitOk;
