@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
-#include <nettle/base64.h>
-
+#include "mcp/base64.h"
 #include "mcp/stateless.h"
 #include "mcp/text.h"
 
@@ -31,15 +29,7 @@ std::optional<std::string> decode(std::string_view value) {
   }
   value.remove_prefix(kEncodedBegin.size());
   value.remove_suffix(kEncodedEnd.size());
-  base64_decode_ctx context;
-  base64_decode_init(&context);
-  std::vector<std::uint8_t> bytes(BASE64_DECODE_LENGTH(value.size()) + 1);
-  std::size_t n_bytes = bytes.size();
-  if (base64_decode_update(&context, &n_bytes, bytes.data(), value.size(), value.data()) == 0 ||
-      base64_decode_final(&context) == 0) {
-    return std::nullopt;
-  }
-  return std::string(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n_bytes));
+  return from_base64(value);
 }
 
 std::optional<RpcError> must_equal(const Header& header, std::string_view name,

@@ -2,34 +2,17 @@
 
 #include <algorithm>
 #include <random>
-#include <vector>
+#include <string_view>
 
-#include <nettle/base64.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
+
+#include "mcp/base64.h"
 
 namespace engramd::mcp {
 namespace {
 
 constexpr char kSeparator = '.';
-
-std::string to_base64(const std::uint8_t* bytes, std::size_t n_bytes) {
-  std::string text(BASE64_ENCODE_RAW_LENGTH(n_bytes), '\0');
-  base64_encode_raw(text.data(), n_bytes, bytes);
-  return text;
-}
-
-std::optional<std::string> from_base64(const std::string& text) {
-  base64_decode_ctx context;
-  base64_decode_init(&context);
-  std::vector<std::uint8_t> bytes(BASE64_DECODE_LENGTH(text.size()) + 1);
-  std::size_t n_bytes = bytes.size();
-  if (base64_decode_update(&context, &n_bytes, bytes.data(), text.size(), text.data()) == 0 ||
-      base64_decode_final(&context) == 0) {
-    return std::nullopt;
-  }
-  return std::string(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n_bytes));
-}
 
 std::int64_t seconds_of(StateSeal::Time time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -46,8 +29,7 @@ std::string StateSeal::seal(const json& state, const json& request, Time now) co
   const std::string payload = serialise(
       {{"state", state},
        {"expires_s", seconds_of(now + std::chrono::duration_cast<Time::duration>(kLifetime))}});
-  return to_base64(reinterpret_cast<const std::uint8_t*>(payload.data()), payload.size()) +
-         kSeparator + sign(payload, request);
+  return to_base64(payload) + kSeparator + sign(payload, request);
 }
 
 std::optional<json> StateSeal::open(const std::string& sealed, const json& request,
@@ -74,7 +56,7 @@ std::string StateSeal::sign(const std::string& payload, const json& request) con
   hmac_sha256_update(&context, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
   std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest;
   hmac_sha256_digest(&context, digest.size(), digest.data());
-  return to_base64(digest.data(), digest.size());
+  return to_base64({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 }  // namespace engramd::mcp

@@ -1,12 +1,12 @@
 #include "server/api/openai_embeddings.h"
 
 #include <cmath>
-#include <cstring>
 #include <stop_token>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "mcp/base64.h"
 #include "server/api/api_call.h"
 #include "server/api/json_body.h"
 #include "server/api/model_wait.h"
@@ -46,27 +46,9 @@ ApiResult<EmbeddingsRequest> parse(std::string_view body, const config::Options&
   return request;
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      group =
-          (group << 8U) | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      text += i + j <= bytes.size() ? kAlphabet[(group >> (18 - 6 * j)) & 63U] : '=';
-    }
-  }
-  return text;
-}
-
 // Little-endian float32, as this program's processors keep them.
-std::string bytes_of(const std::vector<float>& vector) {
-  std::string bytes(vector.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), vector.data(), bytes.size());
-  return bytes;
+std::string_view bytes_of(const std::vector<float>& vector) {
+  return {reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)};
 }
 
 void scale_to_length_1(std::vector<float>& vector) {
@@ -82,9 +64,10 @@ json to_json(std::vector<std::vector<float>> vectors, bool as_base64, const std:
   json data = json::array();
   for (std::vector<float>& vector : vectors) {
     scale_to_length_1(vector);
-    data.push_back({{"object", "embedding"},
-                    {"index", data.size()},
-                    {"embedding", as_base64 ? json(base64(bytes_of(vector))) : json(vector)}});
+    data.push_back(
+        {{"object", "embedding"},
+         {"index", data.size()},
+         {"embedding", as_base64 ? json(mcp::to_base64(bytes_of(vector))) : json(vector)}});
   }
   return {{"object", "list"},
           {"data", std::move(data)},

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mcp/base64.h"
+
 namespace engramd::server {
 namespace {
 
@@ -36,28 +38,13 @@ Error system_error(const std::string& path, const std::string& what) {
   return environment_error("token file " + path + ": " + what + ": " + std::strerror(errno));
 }
 
-// URL-safe base64 without padding (RFC 4648, section 5).
-std::string base64url(const std::array<unsigned char, kTokenRandomBytes>& bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  unsigned buffer = 0;
-  int n_bits = 0;
-  for (const unsigned char byte : bytes) {
-    buffer = (buffer << 8) | byte;
-    for (n_bits += 8; n_bits >= 6; n_bits -= 6) out += kDigits[(buffer >> (n_bits - 6)) & 63];
-  }
-  if (n_bits > 0) out += kDigits[(buffer << (6 - n_bits)) & 63];
-  return out;
-}
-
 Result<std::string> random_token() {
-  std::array<unsigned char, kTokenRandomBytes> bytes;
+  std::array<char, kTokenRandomBytes> bytes;
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return environment_error("no random bytes for the bearer token: " +
                              std::string(std::strerror(errno)));
   }
-  return base64url(bytes);
+  return mcp::to_base64url({bytes.data(), bytes.size()});
 }
 
 Result<std::string> read_token(const std::string& path, int fd) {
