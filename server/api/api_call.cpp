@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mcp/json_rpc.h"
+#include "server/transport/http_error.h"
 
 namespace engramd::server {
 namespace {
@@ -36,10 +37,6 @@ const char* anthropic_type(int status) {
 
 int status_for(ApiFamily family, const ApiError& error) {
   return family == ApiFamily::kAnthropic && error.status == 429 ? kOverloaded : error.status;
-}
-
-json text_or_null(const std::string& text) {
-  return text.empty() ? json() : json(text);
 }
 
 }  // namespace
@@ -92,11 +89,7 @@ json ApiCall::error_json(const ApiError& error) const {
              {{"type", anthropic_type(status_for(family_, error))}, {"message", error.message}}},
             {"request_id", request().id}};
   }
-  return {{"error",
-           {{"message", error.message},
-            {"type", error.type},
-            {"param", text_or_null(error.param)},
-            {"code", text_or_null(error.code)}}}};
+  return server::error_json(error.type, error.message, error.code, error.param);
 }
 
 ApiFamily family_of(const HttpRequest& request) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/process_memory.h"
+#include "server/tools/metrics.h"
 
 namespace engramd::server {
 namespace {
@@ -116,14 +117,8 @@ void add_engram(Exposition& out, const engine::EngramCounts& counts) {
 }
 
 void add_row_reads(Exposition& out, const engine::EngineStats& stats) {
-  using PerOrder = engine::RowReadStats::PerOrder;
-  constexpr std::pair<const char*, std::int64_t PerOrder::*> kLevels[] = {
-      {"edited", &PerOrder::edited},
-      {"resident", &PerOrder::resident},
-      {"hot", &PerOrder::hot},
-      {"file", &PerOrder::file}};
   out.family("engramd_row_reads_total", "counter", "Engram rows read, by where they came from.");
-  for (const auto& [level, member] : kLevels) {
+  for (const auto& [level, member] : kRowLevels) {
     for (std::size_t i = 0; i < stats.row_reads.orders.size(); ++i) {
       out.sample({{"level", level}, {"order", std::to_string(i + 2)}},
                  number(stats.row_reads.orders[i].*member));

@@ -114,14 +114,8 @@ std::string orders_text(const json& engram) {
 }
 
 json row_reads_json(const engine::EngineStats& stats) {
-  using PerOrder = engine::RowReadStats::PerOrder;
-  constexpr std::pair<const char*, std::int64_t PerOrder::*> kLevels[] = {
-      {"edited", &PerOrder::edited},
-      {"resident", &PerOrder::resident},
-      {"hot", &PerOrder::hot},
-      {"file", &PerOrder::file}};
   json levels = json::array();
-  for (const auto& [name, member] : kLevels) {
+  for (const auto& [name, member] : kRowLevels) {
     json orders = json::array();
     std::int64_t hits = 0;
     for (std::size_t i = 0; i < stats.row_reads.orders.size(); ++i) {

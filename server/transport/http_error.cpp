@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mcp/json_rpc.h"
+
 namespace engramd::server {
 namespace {
 
@@ -33,16 +35,20 @@ std::string_view error_type(int status) {
   }
 }
 
+nlohmann::json error_json(std::string_view type, std::string_view message, std::string_view code,
+                          std::string_view param) {
+  return {{"error",
+           {{"message", std::string(message)},
+            {"type", std::string(type)},
+            {"param", text_or_null(param)},
+            {"code", text_or_null(code)}}}};
+}
+
 HttpResponse error_response(int status, std::string_view message, std::string_view code,
                             std::string_view param) {
-  const nlohmann::json body = {{"error",
-                                {{"message", std::string(message)},
-                                 {"type", std::string(error_type(status))},
-                                 {"param", text_or_null(param)},
-                                 {"code", text_or_null(code)}}}};
   return {.status = status,
           .content_type = "application/json",
-          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+          .body = mcp::serialise(error_json(error_type(status), message, code, param))};
 }
 
 }  // namespace engramd::server

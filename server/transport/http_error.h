@@ -5,12 +5,18 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "server/transport/http_exchange.h"
 
 namespace engramd::server {
 
-// `type` follows from the status; an empty code or param becomes null. The message may hold
-// anything: bytes that are not UTF-8 are replaced.
+// An empty code or param becomes null.
+nlohmann::json error_json(std::string_view type, std::string_view message, std::string_view code,
+                          std::string_view param);
+
+// `type` follows from the status. The message may hold anything: bytes that are not UTF-8 are
+// replaced.
 HttpResponse error_response(int status, std::string_view message, std::string_view code = {},
                             std::string_view param = {});
 
