@@ -32,10 +32,6 @@ class SessionConnection final : public Connection {
     const auto session = session_;
     session->end_subscriptions();
   }
-  void cancel_stream(std::uint64_t stream) override {
-    const auto session = session_;
-    session->cancel_stream(stream);
-  }
   void close() override {
     const auto session = session_;
     session->close();

@@ -57,8 +57,6 @@ class Connection {
   virtual void set_ascii_only(bool ascii_only) = 0;
   // Ends every open subscriptions/listen with its result; part of a graceful shutdown.
   virtual void end_subscriptions() = 0;
-  // What came with that number needs no answer any more: its sender has gone.
-  virtual void cancel_stream(std::uint64_t stream) = 0;
   // The peer has gone: stops everything in flight, nothing is sent afterwards. The destructor does
   // this too.
   virtual void close() = 0;

@@ -355,14 +355,6 @@ void Session::cancel(const std::string& key) {
   send_({.stream = request.reply_to.stream, .last = true});
 }
 
-void Session::cancel_stream(std::uint64_t stream) {
-  std::vector<std::string> keys;
-  for (const auto& [key, request] : in_flight_) {
-    if (request.reply_to.stream == stream) keys.push_back(key);
-  }
-  for (const std::string& key : keys) cancel(key);
-}
-
 void Session::close() {
   closed_ = true;
   while (!in_flight_.empty()) cancel(std::string(in_flight_.begin()->first));

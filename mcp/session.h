@@ -35,7 +35,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void receive_oversize(std::string_view beginning);
   void announce(const Change& change);
   void end_subscriptions();
-  void cancel_stream(std::uint64_t stream);
   void close();
   int tools_in_flight() const;
 

@@ -207,7 +207,6 @@ class Bridge::Client final : public mcp::Connection {
                   [](const auto& each) { return each.second.method == mcp::kSubscriptionsListen; });
     state_->handshake->end_subscriptions();
   }
-  void cancel_stream(std::uint64_t) override {}
   void close() override {
     state_->to_client = nullptr;
     state_->in_flight.clear();

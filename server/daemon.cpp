@@ -261,10 +261,9 @@ void Daemon::stop() {
 
 Result<void> Daemon::serve(const Listeners::Settings& settings, const ServiceManager& manager,
                            const std::function<void(int port)>& on_listening) {
-  auto listeners = Listeners::open(
-      impl_->io, impl_->services, *impl_->dispatcher, settings,
-      {.message_handled = [] {},
-       .warning = [this](const std::string& what) { impl_->logger->warn("{}", what); }});
+  auto listeners =
+      Listeners::open(impl_->io, impl_->services, *impl_->dispatcher, settings,
+                      [this](const std::string& what) { impl_->logger->warn("{}", what); });
   if (!listeners) return listeners.error();
   impl_->listeners = std::move(*listeners);
   on_listening(impl_->listeners->port());
@@ -294,7 +293,9 @@ int Daemon::serve_stdio(int input_fd, int output_fd, const std::function<void()>
 
 int Daemon::attach_stdio(int input_fd, int output_fd, const std::function<void()>& on_ending,
                          const Attachment& attachment) {
-  Bridge bridge(*impl_->dispatcher, {.message_bytes_max = impl_->options.limits.message_bytes_max});
+  const config::LimitOptions& limits = impl_->options.limits;
+  Bridge bridge(*impl_->dispatcher, {.message_bytes_max = limits.message_bytes_max,
+                                     .json_depth_max = static_cast<int>(limits.json_depth_max)});
   std::unique_ptr<DaemonLink> link;
   DaemonLink::Events events;
   bool warned = false;

@@ -24,7 +24,7 @@ class DaemonLock {
   int fd_ = -1;
 };
 
-// engramd.lock in it. The folder is made when it is not there, the user's alone.
+// The folder, made when it is not there, the user's alone.
 Result<std::string> ready_state_folder(const std::string& state_folder);
 std::string socket_path(const std::string& configured, const std::string& state_folder);
 

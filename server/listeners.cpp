@@ -29,13 +29,13 @@ McpHttp::Limits mcp_http_limits(const config::Options& options) {
 class OpenListeners final : public Listeners {
  public:
   OpenListeners(asio::io_context& io, const Services& services, mcp::Dispatcher& dispatcher,
-                Events events)
+                Warn warn)
       : io_(io),
         options_(services.options),
-        events_(std::move(events)),
+        warn_(std::move(warn)),
         later_(make_later(io)),
-        sockets_(dispatcher, events_.message_handled, [this] { check_drained(); }),
-        mcp_(dispatcher, mcp_http_limits(options_), later_, events_.message_handled),
+        sockets_(dispatcher, [this] { check_drained(); }),
+        mcp_(dispatcher, mcp_http_limits(options_), later_),
         api_(make_router(routes(services))) {}
 
   Result<void> open(const Settings& settings) {
@@ -56,7 +56,7 @@ class OpenListeners final : public Listeners {
     if (http) {
       http_ = std::move(*http);
     } else if (settings.tcp_optional) {
-      events_.warning(http.error().message);
+      warn_(http.error().message);
     } else {
       return http.error();
     }
@@ -109,7 +109,7 @@ class OpenListeners final : public Listeners {
 
   asio::io_context& io_;
   const config::Options& options_;
-  const Events events_;
+  const Warn warn_;
   const Later later_;
   McpPeers sockets_;
   McpHttp mcp_;
@@ -125,8 +125,8 @@ class OpenListeners final : public Listeners {
 
 Result<std::unique_ptr<Listeners>> Listeners::open(asio::io_context& io, const Services& services,
                                                    mcp::Dispatcher& dispatcher,
-                                                   const Settings& settings, Events events) {
-  auto listeners = std::make_unique<OpenListeners>(io, services, dispatcher, std::move(events));
+                                                   const Settings& settings, Warn warn) {
+  auto listeners = std::make_unique<OpenListeners>(io, services, dispatcher, std::move(warn));
   if (auto opened = listeners->open(settings); !opened) return opened.error();
   return std::unique_ptr<Listeners>(std::move(listeners));
 }

@@ -18,22 +18,19 @@ namespace engramd::server {
 
 class Listeners {
  public:
-  struct Events {
-    std::function<void()> message_handled;  // an MCP message; its reply may be written
-    std::function<void(const std::string& what)> warning;
-  };
-
   struct Settings {
     std::string other_token;    // accepted like the one in the token file; empty: none
     bool tcp_optional = false;  // without the TCP port, with a warning, when somebody else has it
   };
+
+  using Warn = std::function<void(const std::string& what)>;
 
   // All references outlive this. Errors: an address or socket that cannot be had, a token file that
   // others can read.
   static Result<std::unique_ptr<Listeners>> open(boost::asio::io_context& io,
                                                  const Services& services,
                                                  mcp::Dispatcher& dispatcher,
-                                                 const Settings& settings, Events events);
+                                                 const Settings& settings, Warn warn);
   virtual ~Listeners() = default;
 
   virtual int port() const = 0;       // 0: none

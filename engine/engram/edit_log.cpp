@@ -194,10 +194,6 @@ Result<void> create_schema(SqliteConnection& db, const std::string& identity) {
   return db.execute("COMMIT");
 }
 
-}  // namespace
-
-namespace {
-
 Result<void> check_identity(SqliteConnection& db, const std::string& identity) {
   auto found = db.text_of("SELECT text FROM identity");
   if (!found) return found.error();

@@ -64,15 +64,20 @@ Result<std::shared_ptr<BaseTables>> base_of_tensors(const EngramLayout& layout,
   return base;
 }
 
+// TableIdentity::base_content of a row file.
+std::string content_of(const TableHeader& header) {
+  char content[24];
+  std::snprintf(content, sizeof content, "crc32c %08x", header.content_crc32c);
+  return content;
+}
+
 Result<TableIdentity> identity_of(const TableHeader& header, const EngramLayout& layout,
                                   const std::string& token_map_sha256, const std::string& path) {
   if (auto fits = check_table_matches(header, layout, token_map_sha256); !fits) {
     return Error{fits.error().kind, path + ": " + fits.error().message};
   }
-  char content[24];
-  std::snprintf(content, sizeof content, "crc32c %08x", header.content_crc32c);
   return TableIdentity{layout_sha256(layout), token_map_sha256,
-                       static_cast<std::int64_t>(header.generation), content};
+                       static_cast<std::int64_t>(header.generation), content_of(header)};
 }
 
 Result<std::shared_ptr<BaseTables>> base_of_file(const EngramLayout& layout,
@@ -134,8 +139,7 @@ Result<TableFile> open_successor_file(const Successor& successor, const std::str
   auto file = TableFile::open(successor.path);
   if (!file) return Error{file.error().kind, moved + ": " + file.error().message};
   const TableHeader& header = file->header();
-  char content[24];
-  std::snprintf(content, sizeof content, "crc32c %08x", header.content_crc32c);
+  const std::string content = content_of(header);
   if (successor.content == content &&
       successor.generation == static_cast<std::int64_t>(header.generation)) {
     return file;

@@ -14,7 +14,7 @@ namespace engramd::server {
 
 enum class ApiFamily { kOpenAi, kAnthropic };
 
-// 128 random bits behind the prefix, so that ids of two daemons differ too.
+// 128 random bits in hexadecimal behind the prefix: unguessable, and ids of two daemons differ too.
 std::string make_id(const std::string& prefix);
 
 class ApiCall {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <random>
 #include <utility>
 
 #include "mcp/http_rules.h"
 #include "mcp/text.h"
+#include "server/api/api_call.h"
 
 namespace engramd::server {
 namespace {
@@ -35,18 +35,6 @@ bool accepts(const HttpRequest& request, std::string_view type) {
   const auto accept = request.header("Accept");
   return accept && (accept->find(type) != std::string_view::npos ||
                     accept->find("*/*") != std::string_view::npos);
-}
-
-// 128 random bits, in hexadecimal: unguessable, visible ASCII.
-std::string make_session_id() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 16; ++i) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    const unsigned byte = random() & 0xFF;
-    id += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return id;
 }
 
 struct EventId {
@@ -94,12 +82,8 @@ struct McpHttp::Call {
   std::shared_ptr<McpStream> stream;
 };
 
-McpHttp::McpHttp(mcp::Dispatcher& dispatcher, Limits limits, Later later,
-                 std::function<void()> message_handled)
-    : dispatcher_(dispatcher),
-      limits_(limits),
-      later_(std::move(later)),
-      message_handled_(std::move(message_handled)) {
+McpHttp::McpHttp(mcp::Dispatcher& dispatcher, Limits limits, Later later)
+    : dispatcher_(dispatcher), limits_(limits), later_(std::move(later)) {
   tick();
 }
 
@@ -132,7 +116,6 @@ void McpHttp::post(const std::shared_ptr<HttpExchange>& exchange) {
   }
   const bool modern = mcp::http::is_modern(incoming, headers_of(exchange));
   modern ? post_modern(exchange, std::move(incoming)) : post_legacy(exchange, std::move(incoming));
-  message_handled_();
 }
 
 void McpHttp::post_modern(const std::shared_ptr<HttpExchange>& exchange, mcp::Incoming incoming) {
@@ -266,7 +249,7 @@ std::shared_ptr<McpHttp::Session> McpHttp::open_session() {
     sessions_.erase(oldest);
   }
   auto session = std::make_shared<Session>();
-  session->id = make_session_id();
+  session->id = make_id("");
   session->connection =
       dispatcher_.connect([this, weak = std::weak_ptr<Session>(session)](mcp::Outgoing outgoing) {
         if (const auto alive = weak.lock()) deliver(*alive, std::move(outgoing));

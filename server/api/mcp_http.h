@@ -25,9 +25,8 @@ class McpHttp {
     int json_depth_max = 64;
   };
 
-  // All outlive this. message_handled: as StdioSession::Events.
-  McpHttp(mcp::Dispatcher& dispatcher, Limits limits, Later later,
-          std::function<void()> message_handled);
+  // The dispatcher outlives this.
+  McpHttp(mcp::Dispatcher& dispatcher, Limits limits, Later later);
   ~McpHttp();
 
   void handle(const std::shared_ptr<HttpExchange>& exchange);
@@ -52,7 +51,6 @@ class McpHttp {
   mcp::Dispatcher& dispatcher_;
   const Limits limits_;
   const Later later_;
-  const std::function<void()> message_handled_;
   LaterHandle timer_;
   std::map<std::string, std::shared_ptr<Session>> sessions_;  // by id
   std::map<std::uint64_t, std::shared_ptr<Call>> calls_;      // modern ones that are not answered

@@ -9,11 +9,8 @@ struct McpPeers::Peer {
   std::unique_ptr<mcp::Connection> connection;
 };
 
-McpPeers::McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
-                   std::function<void()> peer_gone)
-    : dispatcher_(dispatcher),
-      message_handled_(std::move(message_handled)),
-      peer_gone_(std::move(peer_gone)) {}
+McpPeers::McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> peer_gone)
+    : dispatcher_(dispatcher), peer_gone_(std::move(peer_gone)) {}
 
 McpPeers::~McpPeers() = default;
 
@@ -26,9 +23,7 @@ void McpPeers::open(std::shared_ptr<MessagePeer> peer) {
   key->listen({.message =
                    [this, key](const std::string& message) {
                      const auto found = peers_.find(key);
-                     if (found == peers_.end()) return;
-                     found->second->connection->receive(message);
-                     message_handled_();
+                     if (found != peers_.end()) found->second->connection->receive(message);
                    },
                .closed =
                    [this, key] {

@@ -14,10 +14,8 @@ namespace engramd::server {
 
 class McpPeers {
  public:
-  // The dispatcher outlives this. message_handled: as StdioSession::Events. peer_gone: one has
-  // closed.
-  McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> message_handled,
-           std::function<void()> peer_gone);
+  // The dispatcher outlives this. peer_gone: one has closed.
+  McpPeers(mcp::Dispatcher& dispatcher, std::function<void()> peer_gone);
   ~McpPeers();
 
   void open(std::shared_ptr<MessagePeer> peer);
@@ -30,7 +28,6 @@ class McpPeers {
   struct Peer;
 
   mcp::Dispatcher& dispatcher_;
-  const std::function<void()> message_handled_;
   const std::function<void()> peer_gone_;
   std::map<MessagePeer*, std::unique_ptr<Peer>> peers_;
 };
