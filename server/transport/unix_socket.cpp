@@ -187,7 +187,8 @@ class Listener final : public UnixSocket {
 Result<void> check_folder(const std::string& folder) {
   struct stat status = {};
   if (::stat(folder.c_str(), &status) != 0) {
-    return environment_error("the folder of the socket, " + folder + ", is not there");
+    return environment_error("the folder of the socket, " + folder +
+                             ", is not there; make it, or choose another place with --socket");
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
     return environment_error("others may write to " + folder + ", the folder of the socket; take " +
