@@ -4,17 +4,12 @@
 
 #include <unistd.h>
 
+#include "config/option_value.h"
+
 namespace engramd::config {
 namespace {
 
 constexpr std::string_view kPrefix = "ENGRAMD_";
-constexpr std::string_view kSpace = " \t\r";
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 bool is_name(std::string_view text) {
   const auto letter = [](char c) {

@@ -30,7 +30,7 @@ std::string toml_number(double value) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -162,7 +162,7 @@ std::string got_text(const OptionRow& row, const FoundValue& found) {
   const bool may_be_secret = row.syntax == Syntax::kVariableName || row.syntax == Syntax::kUrl;
   const auto* text = std::get_if<std::string>(&*found.value);
   if (text && may_be_secret) return "a text of " + std::to_string(text->size()) + " bytes";
-  if (text && text->size() > 80) return quoted(text->substr(0, 80)) + "...";
+  if (text && text->size() > 80) return toml_string(text->substr(0, 80)) + "...";
   return to_toml(*found.value);
 }
 
@@ -259,12 +259,6 @@ std::optional<Number> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 std::vector<std::string> list_items(std::string_view text) {
@@ -379,6 +373,13 @@ Result<Value> convert(const OptionRow& row, const FoundValue& found) {
   return invalid_argument("expected " + expected_value(row) + ", got " + got_text(row, found));
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 Result<Value> parse_text(const OptionRow& row, std::string_view text) {
   std::optional<Value> value = parsed(row.member.type, text);
   // An unreadable number is reported as the text that stands there.
@@ -391,7 +392,7 @@ std::string to_toml(const Value& value) {
           [](bool flag) -> std::string { return flag ? "true" : "false"; },
           [](std::int64_t number) { return std::to_string(number); },
           [](double number) { return toml_number(number); },
-          [](const std::string& text) { return quoted(text); },
+          [](const std::string& text) { return toml_string(text); },
           [](const std::vector<std::int64_t>& items) {
             return "[" + joined(items, ", ", [](auto item) { return std::to_string(item); }) + "]";
           },
@@ -399,7 +400,7 @@ std::string to_toml(const Value& value) {
             return "[" + joined(items, ", ", toml_number) + "]";
           },
           [](const std::vector<std::string>& items) {
-            return "[" + joined(items, ", ", quoted) + "]";
+            return "[" + joined(items, ", ", toml_string) + "]";
           },
       },
       value);

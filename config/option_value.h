@@ -34,6 +34,9 @@ std::optional<bool> parse_bool_word(std::string_view text);
 // "an integer from 0 to 64", "one of cpu, ...": what a row takes, for messages and references.
 std::string expected_value(const OptionRow& row);
 
+// Without the blanks around it.
+std::string_view trimmed(std::string_view text);
+
 std::string to_toml(const Value& value);  // also valid JSON, except that JSON forbids inf and nan
 std::string to_text(const Value& value);  // as a flag or an environment variable takes it
 

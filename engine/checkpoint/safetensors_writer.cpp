@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kHeaderAlignment = 8;
 
-Error system_failure(const std::string& path, const char* what) {
+Error write_failure(const std::string& path, const char* what) {
   return environment_error(path + ": " + what + ": " +
                            std::error_code(errno, std::generic_category()).message());
 }
@@ -89,7 +89,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(
   writer.temporary_path_ = path + "." + std::to_string(::getpid()) + ".tmp";
   writer.descriptor_ = ::open(writer.temporary_path_.c_str(),
                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (writer.descriptor_ < 0) return system_failure(writer.temporary_path_, "cannot create");
+  if (writer.descriptor_ < 0) return write_failure(writer.temporary_path_, "cannot create");
   const auto written = writer.append(std::as_bytes(std::span(head->first)));
   if (!written) return written.error();
   return writer;
@@ -119,7 +119,7 @@ Result<void> SafetensorsWriter::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_failure(temporary_path_, "cannot write");
+    if (n < 0) return write_failure(temporary_path_, "cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     written_bytes_ += n;
   }
@@ -131,18 +131,18 @@ Result<void> SafetensorsWriter::finish() {
     return invalid_argument(path_ + ": expected " + std::to_string(file_bytes_) +
                             " bytes in all, got " + std::to_string(written_bytes_));
   }
-  if (::fsync(descriptor_) != 0) return system_failure(temporary_path_, "cannot sync");
+  if (::fsync(descriptor_) != 0) return write_failure(temporary_path_, "cannot sync");
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
-    return system_failure(path_, "cannot rename the finished file");
+    return write_failure(path_, "cannot rename the finished file");
   }
   ::close(std::exchange(descriptor_, -1));
   // The rename itself survives a crash once the folder is synced.
   const auto folder = std::filesystem::path(path_).parent_path();
   const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
-  if (directory < 0) return system_failure(folder.string(), "cannot open");
+  if (directory < 0) return write_failure(folder.string(), "cannot open");
   const bool synced = ::fsync(directory) == 0;
   ::close(directory);
-  if (!synced) return system_failure(folder.string(), "cannot sync");
+  if (!synced) return write_failure(folder.string(), "cannot sync");
   return {};
 }
 

@@ -7,7 +7,7 @@ namespace engramd::engine {
 namespace {
 
 // As long as a gate inspection's: a few milliseconds alone, about a chat's pass beside chats.
-constexpr std::int64_t kChunkTokens = 128, kChunkTokensBesideChats = 16;
+constexpr std::int64_t kEmbeddingChunkTokens = 128, kEmbeddingChunkTokensBesideChats = 16;
 
 }  // namespace
 
@@ -32,7 +32,8 @@ bool Embedding::advance(bool chats_run) {
   if (!sequence_) {
     if (const auto prepared = prepare(); prepared.has_error()) return done(prepared.error());
   }
-  const auto computed = compute(chats_run ? kChunkTokensBesideChats : kChunkTokens);
+  const auto computed =
+      compute(chats_run ? kEmbeddingChunkTokensBesideChats : kEmbeddingChunkTokens);
   if (computed.has_error()) return done(computed.error());
   if (sequence_->n_cached() < sequence_->size()) return false;
   std::vector<float>& mean = vectors_.emplace_back();

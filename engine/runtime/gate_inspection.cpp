@@ -9,7 +9,7 @@ namespace engramd::engine {
 namespace {
 
 // A turn alone takes a few milliseconds; beside chats about as long as one of their passes.
-constexpr std::int64_t kChunkTokens = 64, kChunkTokensBesideChats = 8;
+constexpr std::int64_t kInspectionChunkTokens = 64, kInspectionChunkTokensBesideChats = 8;
 constexpr std::int64_t kAblations = 8, kAblationsBesideChats = 1;
 
 double log_probability(std::span<const float> logits, TokenId token) {
@@ -62,7 +62,8 @@ bool GateInspection::advance(bool chats_run) {
   if (!sequence_ && !prepare()) return true;
   const std::int64_t total = sequence_->size();
   if (sequence_->n_cached() < total && next_ablation_ < 0) {
-    const auto traced = trace_chunk(chats_run ? kChunkTokensBesideChats : kChunkTokens);
+    const auto traced =
+        trace_chunk(chats_run ? kInspectionChunkTokensBesideChats : kInspectionChunkTokens);
     if (traced.has_error()) return done(traced.error());
     if (sequence_->n_cached() == total) {
       next_ablation_ = job_.options.with_ablation ? total - 2 : -1;

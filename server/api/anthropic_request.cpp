@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMessagesMax = 4096;
-
 std::string blocks_text(RequestFields& owner, const char* name);
 
 // What a template without tools can read of a block; thinking of earlier turns is left out, as the
@@ -80,7 +78,7 @@ void read_messages(RequestFields& fields, engine::ChatRequest& chat) {
   chat.continue_last = !fields.failed() && chat.messages.back().role == "assistant";
 }
 
-void refuse_tools(RequestFields& fields) {
+void refuse_tool_use(RequestFields& fields) {
   const json* tools = fields.array("tools");
   const json* choice = fields.object("tool_choice");
   const bool unused = choice != nullptr && choice->value("type", json()) == "none";
@@ -113,7 +111,7 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
   sampling.top_k = static_cast<int>(fields.integer("top_k", 0, 1000000).value_or(defaults.top_k));
   sampling.seed = random_seed();
   read_messages(fields, request.chat);
-  refuse_tools(fields);
+  refuse_tool_use(fields);
   if (error) return *error;
   return request;
 }

@@ -139,7 +139,7 @@ class StreamedAnswer final : public AnswerWriter {
   int counted_ = 0;
 };
 
-void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
+void answer_chat(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   ApiCall call(exchange, ApiFamily::kOpenAi);
   auto parsed = parse_openai_chat(call.request().body, context.services.options);
   if (parsed.has_error()) return call.fail(parsed.error());
@@ -165,8 +165,9 @@ void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
 }  // namespace
 
 HttpHandler make_openai_chat(const ApiContext& context) {
-  return
-      [context](std::shared_ptr<HttpExchange> exchange) { answer(context, std::move(exchange)); };
+  return [context](std::shared_ptr<HttpExchange> exchange) {
+    answer_chat(context, std::move(exchange));
+  };
 }
 
 }  // namespace engramd::server

@@ -169,7 +169,7 @@ std::vector<engine::ChatRequest> to_requests(const CompletionRequest& request) {
   return requests;
 }
 
-void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
+void answer_completion(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   ApiCall call(exchange, ApiFamily::kOpenAi);
   auto parsed = parse_openai_completion(call.request().body, context.services.options);
   if (parsed.has_error()) return call.fail(parsed.error());
@@ -193,8 +193,9 @@ void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
 }  // namespace
 
 HttpHandler make_openai_completions(const ApiContext& context) {
-  return
-      [context](std::shared_ptr<HttpExchange> exchange) { answer(context, std::move(exchange)); };
+  return [context](std::shared_ptr<HttpExchange> exchange) {
+    answer_completion(context, std::move(exchange));
+  };
 }
 
 }  // namespace engramd::server

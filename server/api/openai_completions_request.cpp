@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kPromptsMax = 64;
-constexpr int kChoicesMax = 64;  // prompts times n
+constexpr int kAnswersMax = 64;  // prompts times n
 
 // false: not an array of token ids
 bool read_tokens(const json& list, std::vector<engine::TokenId>& tokens) {
@@ -48,8 +48,8 @@ void refuse_unsupported(RequestFields& fields, const CompletionRequest& request)
     fields.refuse("echo",
                   "log-probabilities are those of the answer; expected no logprobs with it");
   }
-  if (static_cast<int>(request.prompts.size()) * n > kChoicesMax) {
-    fields.refuse("n", "prompts times n: expected at most " + std::to_string(kChoicesMax));
+  if (static_cast<int>(request.prompts.size()) * n > kAnswersMax) {
+    fields.refuse("n", "prompts times n: expected at most " + std::to_string(kAnswersMax));
   }
 }
 

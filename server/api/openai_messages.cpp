@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMessagesMax = 4096;
-
 // Roles of the API to roles of a template. A template without tools reads a tool's answer as what
 // the user says.
 const std::map<std::string, std::string>& template_roles() {

@@ -3,6 +3,7 @@
 // nothing that matters. For one parse function, on its stack. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -14,6 +15,9 @@
 #include "server/api/api_error.h"
 
 namespace engramd::server {
+
+// Of one request, in every API.
+inline constexpr std::size_t kMessagesMax = 4096;
 
 class RequestFields {
  public:

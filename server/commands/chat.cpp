@@ -22,7 +22,7 @@ constexpr char kReset[] = "\x1b[0m";
 
 // The flags as the chat tool's arguments; the options that are in the option table arrive through
 // the tool's defaults.
-Result<json> to_arguments(const config::EffectiveConfig& config) {
+Result<json> chat_arguments(const config::EffectiveConfig& config) {
   json arguments = json::object();
   for (const char* name : {"seed", "top-logprobs"}) {
     for (const std::string& text : flag_values(config, std::string("--") + name)) {
@@ -138,7 +138,7 @@ int converse(const config::EffectiveConfig& config, const json& arguments) {
 }
 
 int run_chat_command(const config::EffectiveConfig& config) {
-  const auto arguments = to_arguments(config);
+  const auto arguments = chat_arguments(config);
   if (arguments.has_error()) return fail(arguments.error());
   const bool conversation = config.positional.empty() && ::isatty(STDIN_FILENO) == 1;
   return conversation ? converse(config, arguments.value())

@@ -17,7 +17,7 @@ using mcp::json;
 
 constexpr std::int64_t kRowsMax = 512;  // of the heat map: some screens, not a whole book
 
-Result<json> to_arguments(const config::EffectiveConfig& config) {
+Result<json> gates_arguments(const config::EffectiveConfig& config) {
   const std::int64_t positions_max = config.options.limits.inspect_positions_max;
   json arguments = {
       {"ablation", !has_flag(config, "--no-ablation")},
@@ -38,7 +38,7 @@ Result<json> to_arguments(const config::EffectiveConfig& config) {
 }
 
 int run_gates(const config::EffectiveConfig& config) {
-  const auto arguments = to_arguments(config);
+  const auto arguments = gates_arguments(config);
   if (arguments.has_error()) return fail(arguments.error());
   Daemon daemon(config.options);
   const auto result = run_tool(daemon, "gate_inspect", arguments.value());

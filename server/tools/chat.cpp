@@ -13,7 +13,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kChatDescription[] =
     "Chat with the local Engram + Mixture-of-Experts language model: answer a prompt or continue a "
     "conversation. Returns the text, why it ended, token counts, timing, who served it, and the "
     "Engram hit rate (the share of looked-up N-gram rows that the table owns). Set engram to "
@@ -297,7 +297,7 @@ mcp::ToolResult to_tool_result(const engine::ChatResult& result, bool engram_ena
 mcp::Tool make_chat_tool(const Services& services) {
   mcp::Tool tool;
   tool.name = "chat";
-  tool.description = kDescription;
+  tool.description = kChatDescription;
   tool.annotations.title = "Chat with the Engram model";
   tool.annotations.idempotent = false;
   tool.input = chat_input_fields(services.options);

@@ -12,7 +12,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kLookupDescription[] =
     "Look up Engram N-grams: tokens of a text, their compressed ids, and the N-gram of each order "
     "that ends at each token, with how many of its table rows are occupied and owned by exactly "
     "this N-gram, or that it is bypassed. With detail \"rows\" also every row per layer, order and "
@@ -220,7 +220,7 @@ mcp::Tool make_engram_lookup_tool(const Services& services) {
   using namespace field;
   mcp::Tool tool;
   tool.name = "engram_lookup";
-  tool.description = kDescription;
+  tool.description = kLookupDescription;
   tool.annotations.title = "Look up Engram N-grams";
   tool.input = text_source_fields();
   tool.input.push_back(

@@ -15,7 +15,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kGatesDescription[] =
     "Inspect Engram gates: for each token, layer and residual stream how far the gate opened (0 to "
     "1), the value's norm, the update's share of the residual, and how much the log-probability of "
     "the actual next token drops when the whole Engram update is left out at that one token. The "
@@ -308,7 +308,7 @@ mcp::Tool make_gate_inspect_tool(const Services& services) {
   const auto positions_max = static_cast<double>(services.options.limits.inspect_positions_max);
   mcp::Tool tool;
   tool.name = "gate_inspect";
-  tool.description = kDescription;
+  tool.description = kGatesDescription;
   tool.annotations.title = "Inspect Engram gates";
   tool.input = text_source_fields();
   tool.input.push_back(with_default(

@@ -13,7 +13,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kMetricsDescription[] =
     "Metrics of the engramd daemon since start and over the last minute: requests, errors and "
     "cancellations per tool, tokens, tokens/s, latency (p50, p99), queue, who served, Engram hit "
     "rate with lookups, misses and bypasses per order, row reads and stalls, memory per part, and "
@@ -234,7 +234,7 @@ json metrics_json(const Services& services) {
 mcp::Tool make_metrics_tool(const Services& services) {
   mcp::Tool tool;
   tool.name = "metrics";
-  tool.description = kDescription;
+  tool.description = kMetricsDescription;
   tool.annotations.title = "Daemon metrics";
   tool.annotations.idempotent = false;
   tool.output = metrics_output_fields();

@@ -13,7 +13,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kFoldDescription[] =
     "Fold the Engram table edits into a new base: writes the tables with the edits in effect as "
     "a row file of the next generation and serves it, while chats go on. Edits wait until it is "
     "done. The old tables and their history stay on disk, closed: a later start that names them "
@@ -62,7 +62,7 @@ mcp::Tool make_table_fold_tool(const Services& services) {
   using namespace field;
   mcp::Tool tool;
   tool.name = "table_fold";
-  tool.description = kDescription;
+  tool.description = kFoldDescription;
   tool.annotations = {.title = "Fold Engram table edits into a new base",
                       .read_only = false,
                       .destructive = true,  // old files stay, but their edits can be undone no more

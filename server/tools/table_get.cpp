@@ -13,7 +13,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kGetDescription[] =
     "Read Engram table rows: the numbers that an N-gram's rows hold now, edits included, with "
     "their stored bytes and the transaction that wrote them. Use it before table_update, for "
     "example to take the image for a compare-and-swap.";
@@ -50,7 +50,7 @@ mcp::Tool make_table_get_tool(const Services& services) {
   using namespace field;
   mcp::Tool tool;
   tool.name = "table_get";
-  tool.description = kDescription;
+  tool.description = kGetDescription;
   tool.annotations.title = "Read Engram table rows";
   tool.input = selector_fields();
   tool.input.push_back(scope_field());

@@ -13,7 +13,7 @@ namespace {
 
 using mcp::json;
 
-constexpr char kDescription[] =
+constexpr char kUpdateDescription[] =
     "Edit Engram table rows while the model serves: set, add, scale, zero, or copy from another "
     "N-gram. All edits of a call are one transaction: durable and visible to the next forward "
     "pass once this returns, kept with author and reason, undone by table_rollback. dry_run "
@@ -141,7 +141,7 @@ mcp::Tool make_table_update_tool(const Services& services) {
   using namespace field;
   mcp::Tool tool;
   tool.name = "table_update";
-  tool.description = kDescription;
+  tool.description = kUpdateDescription;
   tool.annotations = {.title = "Edit Engram tables",
                       .read_only = false,
                       .destructive = true,  // it changes answers; every change can be undone

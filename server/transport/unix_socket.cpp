@@ -22,7 +22,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using Protocol = asio::local::stream_protocol;
 
-constexpr std::size_t kReadBytes = 65536;
+constexpr std::size_t kSocketReadBytes = 65536;
 // A peer that has this much to read is not read from until it has.
 constexpr std::int64_t kPauseReadingBytes = 1 << 20;
 constexpr std::size_t kPathBytesMax = 107;  // sun_path of <sys/un.h>, with its terminator
@@ -115,7 +115,7 @@ class UnixPeer final : public MessagePeer, public std::enable_shared_from_this<U
   const std::int64_t queue_bytes_max_;
   Events events_;
   Framing framing_ = Framing::kLines;  // of the latest message
-  std::array<char, kReadBytes> buffer_;
+  std::array<char, kSocketReadBytes> buffer_;
   std::deque<std::string> queue_;
   std::int64_t queued_bytes_ = 0;
   bool reading_ = false;

@@ -10,12 +10,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-LoadedSettings load(std::string_view text) {
+LoadedSettings loaded_toml(std::string_view text) {
   return load_toml(text, "folder/config.toml", Rank::kConfigFile);
 }
 
 TEST(LoadToml, ReadsValuesWithTheirLines) {
-  const LoadedSettings loaded = load("[moe]\ntop_k = 6\n\n[api]\nbase_url = \"http://h\"\n");
+  const LoadedSettings loaded = loaded_toml("[moe]\ntop_k = 6\n\n[api]\nbase_url = \"http://h\"\n");
   EXPECT_THAT(loaded.problems, IsEmpty());
   ASSERT_EQ(loaded.settings.size(), 2u);
   EXPECT_EQ(loaded.settings[0].row->key, "moe.top_k");
@@ -25,7 +25,7 @@ TEST(LoadToml, ReadsValuesWithTheirLines) {
 }
 
 TEST(LoadToml, CollectsEveryMistakeInTheOrderOfTheFile) {
-  const LoadedSettings loaded = load(
+  const LoadedSettings loaded = loaded_toml(
       "[moe]\n"
       "topk = 6\n"
       "num_experts = \"many\"\n"
@@ -48,24 +48,28 @@ TEST(LoadToml, CollectsEveryMistakeInTheOrderOfTheFile) {
 }
 
 TEST(LoadToml, ShapesThatNoOptionHasAreRefused) {
-  EXPECT_THAT(load("moe = 3").problems,
+  EXPECT_THAT(loaded_toml("moe = 3").problems,
               ElementsAre("folder/config.toml:1: moe: expected a table, got a single value"));
-  EXPECT_THAT(load("[[moe]]\ntop_k = 1").problems, ElementsAre(HasSubstr("expected a table")));
-  EXPECT_THAT(load("[moe]\ntop_k = {a = 1}").problems, ElementsAre(HasSubstr("moe.top_k.a")));
-  EXPECT_THAT(load("[moe]\ntop_k = {}").problems, ElementsAre(HasSubstr("got an empty table")));
-  EXPECT_THAT(load("engram.ngram_orders = [[2]]").problems, ElementsAre(HasSubstr("a list with")));
-  EXPECT_THAT(load("engram.ngram_orders = [2, \"x\"]").problems,
+  EXPECT_THAT(loaded_toml("[[moe]]\ntop_k = 1").problems,
+              ElementsAre(HasSubstr("expected a table")));
+  EXPECT_THAT(loaded_toml("[moe]\ntop_k = {a = 1}").problems,
+              ElementsAre(HasSubstr("moe.top_k.a")));
+  EXPECT_THAT(loaded_toml("[moe]\ntop_k = {}").problems,
+              ElementsAre(HasSubstr("got an empty table")));
+  EXPECT_THAT(loaded_toml("engram.ngram_orders = [[2]]").problems,
+              ElementsAre(HasSubstr("a list with")));
+  EXPECT_THAT(loaded_toml("engram.ngram_orders = [2, \"x\"]").problems,
               ElementsAre(HasSubstr("got a list of texts and numbers")));
-  EXPECT_THAT(load("engram.ngram_orders = [\"x\"]").problems,
+  EXPECT_THAT(loaded_toml("engram.ngram_orders = [\"x\"]").problems,
               ElementsAre(HasSubstr("got [\"x\"]")));
-  EXPECT_THAT(load("engram.ngram_orders = [true]").problems,
+  EXPECT_THAT(loaded_toml("engram.ngram_orders = [true]").problems,
               ElementsAre(HasSubstr("got a list with true")));
-  EXPECT_THAT(load("[moe]\n[engram.table]\n").problems, IsEmpty());
-  EXPECT_THAT(load("[unheard]\n").problems, ElementsAre(HasSubstr("unknown key unheard")));
+  EXPECT_THAT(loaded_toml("[moe]\n[engram.table]\n").problems, IsEmpty());
+  EXPECT_THAT(loaded_toml("[unheard]\n").problems, ElementsAre(HasSubstr("unknown key unheard")));
 }
 
 TEST(LoadToml, ATableOfAliasesIsAList) {
-  const LoadedSettings loaded = load(
+  const LoadedSettings loaded = loaded_toml(
       "[aliases]\n\"org/model-1.5:latest\" = \"engram-nano\"\ngpt-4 = \"other\"\n"
       "[moe]\ntop_k = 6\n");
   EXPECT_THAT(loaded.problems, IsEmpty());
@@ -73,46 +77,48 @@ TEST(LoadToml, ATableOfAliasesIsAList) {
   EXPECT_EQ(loaded.settings[0].row->key, "server.aliases");
   EXPECT_THAT(std::get<std::vector<std::string>>(loaded.settings[0].value),
               testing::UnorderedElementsAre("org/model-1.5:latest=engram-nano", "gpt-4=other"));
-  EXPECT_THAT(load("[aliases]\n").problems, IsEmpty());
-  EXPECT_THAT(load("aliases = 3").problems, ElementsAre(HasSubstr("expected a table")));
-  EXPECT_THAT(load("[aliases]\na = 3").problems, ElementsAre(HasSubstr("expected a text")));
-  EXPECT_THAT(load("[aliases]\na = \"\"").problems, ElementsAre(HasSubstr("name=local name")));
+  EXPECT_THAT(loaded_toml("[aliases]\n").problems, IsEmpty());
+  EXPECT_THAT(loaded_toml("aliases = 3").problems, ElementsAre(HasSubstr("expected a table")));
+  EXPECT_THAT(loaded_toml("[aliases]\na = 3").problems, ElementsAre(HasSubstr("expected a text")));
+  EXPECT_THAT(loaded_toml("[aliases]\na = \"\"").problems,
+              ElementsAre(HasSubstr("name=local name")));
 }
 
 TEST(LoadToml, SyntaxErrorsNameTheLine) {
-  EXPECT_THAT(load("[moe]\ntop_k = \n").problems,
+  EXPECT_THAT(loaded_toml("[moe]\ntop_k = \n").problems,
               ElementsAre(HasSubstr("folder/config.toml:2: not valid TOML: ")));
-  EXPECT_THAT(load("[moe]\ntop_k = 1\ntop_k = 2\n").problems,
+  EXPECT_THAT(loaded_toml("[moe]\ntop_k = 1\ntop_k = 2\n").problems,
               ElementsAre(HasSubstr("folder/config.toml:3: not valid TOML: ")));
   const std::string bomb = "a = " + std::string(100000, '[');
-  EXPECT_THAT(load(bomb).problems, ElementsAre(HasSubstr("not valid TOML")));
+  EXPECT_THAT(loaded_toml(bomb).problems, ElementsAre(HasSubstr("not valid TOML")));
 }
 
 // toml++ 3.3.0 asserts on these instead of reporting them; found by config_toml_fuzz.
 TEST(LoadToml, WhatTheParserAssertsOnIsAnErrorWithItsLine) {
   for (const std::string header : {"[~moe]", "[.a]", "[\xC3\xA9]", "[[=]]"}) {
-    EXPECT_THAT(load("[moe]\ntop_k = 1\n" + header + "\nx = 1\n").problems,
+    EXPECT_THAT(loaded_toml("[moe]\ntop_k = 1\n" + header + "\nx = 1\n").problems,
                 ElementsAre(HasSubstr("folder/config.toml:3: not valid TOML: ")))
         << header;
-    EXPECT_THAT(load(header).problems, ElementsAre(HasSubstr("folder/config.toml:1: not valid")));
+    EXPECT_THAT(loaded_toml(header).problems,
+                ElementsAre(HasSubstr("folder/config.toml:1: not valid")));
   }
 }
 
 TEST(LoadToml, StrangeKeysAreEscapedInMessages) {
-  EXPECT_THAT(load("\"a\\nb\\u001b[31m\" = 1").problems,
+  EXPECT_THAT(loaded_toml("\"a\\nb\\u001b[31m\" = 1").problems,
               ElementsAre(HasSubstr("unknown key \"a\\u000ab\\u001b[31m\"")));
 }
 
 TEST(LoadToml, RelativePathsBelongToTheFile) {
   const LoadedSettings loaded =
-      load("engram.table.path = \"./weights/t.bin\"\nlog.trace_file = \"/abs/t\"\n");
+      loaded_toml("engram.table.path = \"./weights/t.bin\"\nlog.trace_file = \"/abs/t\"\n");
   ASSERT_EQ(loaded.settings.size(), 2u);
   EXPECT_EQ(loaded.settings[0].value, Value(std::string("folder/weights/t.bin")));
   EXPECT_EQ(loaded.settings[1].value, Value(std::string("/abs/t")));
 }
 
 TEST(LoadToml, AllowRemoteTakesABooleanToo) {
-  const LoadedSettings loaded = load("api.allow_remote = false");
+  const LoadedSettings loaded = loaded_toml("api.allow_remote = false");
   ASSERT_EQ(loaded.settings.size(), 1u);
   EXPECT_EQ(loaded.settings[0].value, Value(std::string("false")));
 }

@@ -71,8 +71,11 @@ FoundValue wrong_type(const OptionRow& row) {
 
 // Values just outside the row's range; none for rows without one.
 std::vector<Value> outside(const OptionRow& row) {
-  const auto low = static_cast<std::int64_t>(row.minimum) - 1;
-  const auto high = static_cast<std::int64_t>(row.maximum) + 1;
+  // Of the rows of integers; a number's largest value need not be one.
+  const bool integers =
+      row.member.type == ValueType::kInteger || row.member.type == ValueType::kIntegerList;
+  const auto low = integers ? static_cast<std::int64_t>(row.minimum) - 1 : 0;
+  const auto high = integers ? static_cast<std::int64_t>(row.maximum) + 1 : 0;
   switch (row.member.type) {
     case ValueType::kInteger:
       return {low, high, 1.5};

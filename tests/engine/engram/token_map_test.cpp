@@ -97,7 +97,7 @@ TEST_P(GoldenTexts, GiveTheOraclesIdsAndClasses) {
   for (const auto& [name, text] : texts) {
     const auto ids = tokenizer->encode(text);
     ASSERT_TRUE(ids.has_value()) << name;
-    const auto expect_equal = [&](const auto& got, const std::string& tensor) {
+    const auto expect_equal = [&, &name = name](const auto& got, const std::string& tensor) {
       const auto golden_values = rows->tensor(name + tensor);
       ASSERT_TRUE(golden_values.has_value()) << golden_values.error().message;
       const auto* values = golden_values->as<std::int64_t>();
