@@ -5,7 +5,7 @@
 # Compiling and running engramd. libboost1.81-dev and not libboost-dev: Debian 12's default is 1.74.
 build_packages="g++ cmake ninja-build pkg-config libboost1.81-dev libtomlplusplus-dev \
 nlohmann-json3-dev libspdlog-dev libsqlite3-dev libpcre2-dev libutf8proc-dev nettle-dev \
-liburing-dev"
+liburing-dev libssl-dev"
 # The tests, besides Node.js, which need_node below adds where it is missing.
 test_packages="libgtest-dev libgmock-dev zlib1g-dev"
 # What .ci/run adds: format and tidy, the compiler with libFuzzer, and git for the list of files.

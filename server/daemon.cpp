@@ -25,6 +25,7 @@
 #include "server/tools/registry.h"
 #include "server/tools/resources.h"
 #include "server/transport/stdio.h"
+#include "server/upstream/router.h"
 
 namespace engramd::server {
 namespace {
@@ -49,9 +50,10 @@ mcp::Limits to_mcp_limits(const config::Options& options) {
 
 // Members in the order of construction; destruction is the shutdown order, last to first.
 struct Daemon::Impl {
-  Impl(config::Options given, bool conformance)
+  Impl(config::Options given, const std::string& api_key, bool conformance)
       : options(std::move(given)),
         logger(make_logger(options.log)),
+        router(make_router(api_key)),
         loader([this] { return open_model(); }, post()),
         services(make_services()),
         registry(make_full_registry(conformance)),
@@ -79,12 +81,26 @@ struct Daemon::Impl {
                 },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
+                  if (router) return ready(router.get());  // waits for the model where it needs it
                   loader.when_ready([ready](Result<engine::LocalEngine*> engine) {
                     if (engine.has_error()) return ready(engine.error());
                     ready(static_cast<engine::ChatBackend*>(engine.value()));
                   });
                 },
             .chat_log = [this](const engine::ChatResult& result) { log_chat(*logger, result); }};
+  }
+
+  // Null: no prompt leaves this machine.
+  std::unique_ptr<Router> make_router(const std::string& api_key) {
+    auto settings = upstream_settings(options.api, api_key);
+    if (settings.has_error()) {
+      logger->error("no remote: {}", settings.error().message);
+      return nullptr;
+    }
+    if (!settings->has_value()) return nullptr;
+    logger->info("prompts may go to {} (api.allow_remote = \"false\" keeps them here)",
+                 (*settings)->endpoints.front().name());
+    return std::make_unique<Router>(options, loader, std::move(**settings), post());
   }
 
   mcp::Registry make_full_registry(bool conformance) {
@@ -222,6 +238,7 @@ struct Daemon::Impl {
   std::shared_ptr<spdlog::logger> logger;
   asio::io_context io{1};
   Metrics metrics;
+  std::unique_ptr<Router> router;  // before the loader, whose engine calls back into it
   ModelLoader loader;
   const Services services;
   const mcp::Registry registry;
@@ -237,8 +254,8 @@ struct Daemon::Impl {
   std::optional<engine::TableStamp> announced;  // of the table, to who subscribed
 };
 
-Daemon::Daemon(config::Options options, bool conformance)
-    : impl_(std::make_unique<Impl>(std::move(options), conformance)) {}
+Daemon::Daemon(config::Options options, const std::string& api_key, bool conformance)
+    : impl_(std::make_unique<Impl>(std::move(options), api_key, conformance)) {}
 
 Daemon::~Daemon() = default;
 

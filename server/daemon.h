@@ -20,8 +20,10 @@ namespace engramd::server {
 
 class Daemon {
  public:
-  // conformance: with the fixtures of the public MCP suite (server/conformance).
-  explicit Daemon(config::Options options, bool conformance = false);
+  // api_key: the remote's, as it stands in its variable. conformance: with the fixtures of the
+  // public MCP suite (server/conformance).
+  explicit Daemon(config::Options options, const std::string& api_key = {},
+                  bool conformance = false);
   ~Daemon();  // ends the engine, after the step that it is in; waits for a model that still loads
 
   const Services& services() const;

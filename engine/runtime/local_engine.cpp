@@ -217,8 +217,9 @@ void LocalEngine::start(ChatRequest request, ChatCallbacks callbacks, std::stop_
   const auto submitted = Clock::now();
   ENGRAMD_ASSERT(callbacks.on_done);
   if (request.route == Route::kRemote) {
-    return callbacks.on_done(
-        unavailable("route remote: there is no remote to answer; use route auto or local"));
+    return callbacks.on_done(unavailable(
+        "route remote: there is no remote; set api.base_url and the key's variable, or use route "
+        "auto or local"));
   }
   std::string fallback_reason;
   if (!request.model.empty() && request.model != impl_->facts.name) {

@@ -35,6 +35,8 @@ Result<json> chat_arguments(const config::EffectiveConfig& config) {
       arguments[name == std::string("seed") ? "seed" : "top_logprobs"] = number;
     }
   }
+  for (const std::string& route : flag_values(config, "--route")) arguments["route"] = route;
+  for (const std::string& name : flag_values(config, "--ask")) arguments["model"] = name;
   const auto stop = flag_values(config, "--stop");
   if (!stop.empty()) arguments["stop"] = stop;
   return Result<json>(boost::system::in_place_value, std::move(arguments));
@@ -90,7 +92,7 @@ int answer_once(const config::EffectiveConfig& config, json arguments) {
   auto text = read_text(config);
   if (text.has_error()) return fail(text.error());
   arguments[has_flag(config, "--completion") ? "completion" : "prompt"] = std::move(text).value();
-  Daemon daemon(config.options);
+  Daemon daemon(config.options, api_key_of(config));
   if (has_flag(config, "--json")) {
     const auto result = run_tool(daemon, "chat", arguments);
     if (result.has_error()) return fail(result.error());
@@ -110,7 +112,7 @@ int answer_once(const config::EffectiveConfig& config, json arguments) {
 
 int converse(const config::EffectiveConfig& config, const json& arguments) {
   const bool colour = colour_wanted(config);
-  Daemon daemon(config.options);
+  Daemon daemon(config.options, api_key_of(config));
   json messages = json::array();
   std::puts("Ask something. /clear starts over, /quit or Ctrl-D ends; Ctrl-C stops an answer.");
   std::string line;
@@ -157,7 +159,9 @@ Command chat_command() {
           "terminal without TEXT it is a conversation: /clear starts over, /quit or Ctrl-D ends,\n"
           "Ctrl-C stops the answer. Who served, the speed and the Engram hit rate follow the\n"
           "answer: on standard output when that is a terminal, else on standard error, so that a\n"
-          "script reads the answer alone.",
+          "script reads the answer alone. With a remote configured (api.base_url) its models "
+          "answer\n"
+          "when the local one cannot, and the answer says why.",
       .examples =
           "engramd chat \"What is the capital of France?\"\n"
           "engramd chat --engram off \"What is the capital of France?\"\n"
@@ -165,6 +169,8 @@ Command chat_command() {
           "engramd chat --json \"法国的首都是哪里？\"",
       .flags = {{"--json", "", "Print the chat tool's whole structured result."},
                 {"--completion", "", "Continue TEXT as it is, without the chat format."},
+                {"--route", "ROUTE", "auto, local or remote: who may answer."},
+                {"--ask", "NAME", "The model that is to answer, of the remote or here."},
                 {"--seed", "N", "Equal seeds give equal answers."},
                 {"--stop", "TEXT", "Text that ends the answer; may be repeated."},
                 {"--top-logprobs", "N", "With --json: alternatives per token."}},

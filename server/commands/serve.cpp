@@ -21,10 +21,8 @@ int run_serve(const config::EffectiveConfig& config) {
     return fail(written.error());
   }
   const ServiceManager manager(config.environment);
-  const std::string api_key =
-      config::find_variable(config.environment, config.options.api.api_key_env)
-          .value_or(std::string());
-  Daemon daemon(config.options, has_flag(config, "--conformance"));
+  const std::string api_key = api_key_of(config);
+  Daemon daemon(config.options, api_key, has_flag(config, "--conformance"));
   const Listeners::Settings settings = {api_key, has_flag(config, "--tcp-optional")};
   const auto served = daemon.serve(settings, manager, [&config](int port) {
     if (port == 0) return;

@@ -42,7 +42,7 @@ int run_stdio(const config::EffectiveConfig& config) {
   const auto on_ending = [&deadline] {
     if (!deadline) deadline.emplace(kShutdownMs, kExitOk);
   };
-  Daemon daemon(config.options);
+  Daemon daemon(config.options, api_key_of(config));
   const std::string& state_folder = config.options.table.state_folder;
   if (has_flag(config, "--standalone") || ready_state_folder(state_folder).has_error()) {
     return daemon.serve_stdio(STDIN_FILENO, output_fd, on_ending);

@@ -17,7 +17,8 @@ constexpr char kChatDescription[] =
     "Chat with the local Engram + Mixture-of-Experts language model: answer a prompt or continue a "
     "conversation. Returns the text, why it ended, token counts, timing, who served it, and the "
     "Engram hit rate (the share of looked-up N-gram rows that the table owns). Set engram to "
-    "\"off\" to see the answer without conditional memory. Greedy unless temperature is set.";
+    "\"off\" to see the answer without conditional memory. Greedy unless temperature is set. A "
+    "configured remote answers when the local model cannot, or when route or model asks for it.";
 constexpr double kTokensMax = 1048576;
 constexpr double kTopPMin = 1e-6;              // the engine refuses 0; as sampling.top_p has it
 constexpr double kSeedMax = 9007199254740991;  // 2^53 - 1: the largest that JavaScript keeps exact
@@ -254,8 +255,10 @@ std::string served_line(const engine::ChatResult& result, bool engram_enabled) {
     line += rounded(", %.0f tokens/s", result.decode_tokens_per_s);
   }
   line += rounded(", first token %.1f ms", result.first_token_ms);
-  line += engram_enabled ? rounded(", Engram hit rate %.2f", all_counts(result).hit_rate())
-                         : std::string(", Engram off");
+  if (result.served_by == "local") {
+    line += engram_enabled ? rounded(", Engram hit rate %.2f", all_counts(result).hit_rate())
+                           : std::string(", Engram off");
+  }
   if (result.finish_reason != engine::FinishReason::kStop) {
     line += std::string(", ended by ") + name_of(result.finish_reason);
   }
@@ -266,7 +269,7 @@ std::string served_line(const engine::ChatResult& result, bool engram_enabled) {
 mcp::ToolResult to_tool_result(const engine::ChatResult& result, bool engram_enabled,
                                const std::function<std::string(engine::TokenId)>& token_text) {
   json engram = to_json(all_counts(result));
-  engram["enabled"] = engram_enabled;
+  engram["enabled"] = engram_enabled && result.served_by == "local";
   engram["hit_rate_prompt"] = result.engram_prompt.hit_rate();
   engram["hit_rate_generated"] = result.engram_generated.hit_rate();
   json structured = {

@@ -8,6 +8,7 @@
 
 #include "server/transport/header_text.h"
 #include "server/transport/http_error.h"
+#include "server/transport/last_chunk.h"
 
 namespace engramd::server {
 namespace {
@@ -17,9 +18,6 @@ namespace http = boost::beast::http;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 // The size line of a chunk with its extensions, or the trailers: what must be whole to be read.
 constexpr std::size_t kChunkLineBytesMax = 16384;
-// The shortest last chunk.
-constexpr std::string_view kLastChunk = "0\r\n\r\n";
-
 std::string_view text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
@@ -169,12 +167,8 @@ RequestReader::Step RequestReader::take_head() {
 }
 
 RequestReader::Step RequestReader::read_body() {
-  // Beast, asked again, asserts that the last chunk has grown to its full length: a start waits
-  // here.
-  const auto starts_last_chunk = [this] {
-    return parser_->chunked() && input_.size() < kLastChunk.size() && input_[0] == kLastChunk[0];
-  };
-  while (!parser_->is_done() && !input_.empty() && !starts_last_chunk()) {
+  while (!parser_->is_done() && !input_.empty()) {
+    if (parser_->chunked() && starts_last_chunk(input_)) break;
     boost::system::error_code error;
     const std::size_t n_read = parser_->put(boost::asio::buffer(input_), error);
     input_.erase(0, n_read);

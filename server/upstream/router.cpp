@@ -1,0 +1,218 @@
+#include "server/upstream/router.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace engramd::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Another backend may do what this one could not. A wrong request stays wrong.
+bool may_fall_back(const Error& error) {
+  return error.kind != ErrorKind::kInvalidArgument && error.kind != ErrorKind::kCancelled;
+}
+
+}  // namespace
+
+Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptions& api,
+                                                          const std::string& api_key) {
+  using Settings = std::optional<UpstreamSettings>;
+  const bool wanted = api.allow_remote == config::AllowRemote::kTrue;
+  if (api.allow_remote == config::AllowRemote::kFalse) return Settings();
+  if (api.base_url.empty()) {
+    if (!wanted) return Settings();
+    return invalid_argument("api.allow_remote is true, but api.base_url is empty");
+  }
+  auto endpoints = parse_base_url(api.base_url);
+  if (endpoints.has_error()) return endpoints.error();
+  auto key = clean_api_key(api_key);
+  if (key.has_error()) return invalid_argument(api.api_key_env + ": " + key.error().message);
+  // A server on this machine may go without.
+  if (key->empty() && !endpoints->front().is_loopback) {
+    if (!wanted) return Settings();
+    return invalid_argument("api.allow_remote is true, but the variable " + api.api_key_env +
+                            " has no key");
+  }
+  UpstreamSettings settings;
+  settings.endpoints = std::move(*endpoints);
+  settings.key = std::move(*key);
+  settings.timeouts.total = std::chrono::seconds(api.timeout_s);
+  settings.retries_max = static_cast<int>(api.max_retries);
+  return Settings(std::move(settings));
+}
+
+std::vector<Hop> plan_hops(const engine::ChatRequest& request, const std::string& local_model,
+                           const config::ApiOptions& api) {
+  std::vector<Hop> hops;
+  const auto add_remote = [&hops](const std::string& model) {
+    const Hop hop = {false, model};
+    if (!model.empty() && std::find(hops.begin(), hops.end(), hop) == hops.end()) {
+      hops.push_back(hop);
+    }
+  };
+  const bool names_local = request.model.empty() || request.model == local_model;
+  const bool may_local = request.route != engine::Route::kRemote;
+  // Text to continue without a chat format, and exact tokens, mean this model's.
+  const bool may_remote = request.route != engine::Route::kLocal && !request.messages.empty();
+  if (may_local && (names_local || !may_remote)) hops.push_back({true, ""});
+  if (may_remote) {
+    if (!names_local) add_remote(request.model);
+    if (names_local) add_remote(api.default_model);
+    add_remote(api.fallback_model);
+  }
+  if (may_local && !names_local && may_remote) hops.push_back({true, ""});
+  return hops;
+}
+
+class Router::Run : public std::enable_shared_from_this<Run> {
+ public:
+  Run(Router& router, engine::ChatRequest request, engine::ChatCallbacks callbacks,
+      std::stop_token stop)
+      : router_(router),
+        request_(std::move(request)),
+        callbacks_(std::move(callbacks)),
+        stop_(std::move(stop)) {}
+
+  // The chain depends on the name of the local model, so its loading is waited for where no remote
+  // model was asked for by name.
+  void begin() {
+    if (request_.route == engine::Route::kRemote) return plan("");
+    router_.loader_.when_ready(
+        [self = shared_from_this()](const Result<engine::LocalEngine*>& engine) {
+          self->plan(engine.has_value() ? (*engine)->facts().name : "");
+        });
+  }
+
+ private:
+  void plan(const std::string& local_model) {
+    hops_ = plan_hops(request_, local_model, router_.options_.api);
+    next();
+  }
+
+  void next() {
+    if (stop_.stop_requested()) return callbacks_.on_done(cancelled("cancelled"));
+    if (at_ == hops_.size()) return fail();
+    const Hop& hop = hops_[at_++];
+    hop.is_local ? ask_local() : ask_remote(hop.model);
+  }
+
+  void fail() {
+    if (hops_.empty()) {
+      return callbacks_.on_done(unavailable(
+          request_.messages.empty()
+              ? "route remote: a remote answers messages only; give prompt or messages"
+              : "route remote: no model of the remote is named; set api.default_model or ask for "
+                "one"));
+    }
+    if (last_error_ && reasons_.empty()) return callbacks_.on_done(*last_error_);
+    callbacks_.on_done(unavailable("nobody answered: " + reasons_));
+  }
+
+  void add_reason(const std::string& who, const std::string& what) {
+    reasons_ += (reasons_.empty() ? "" : "; ") + who + ": " + what;
+  }
+
+  void ask_local() {
+    router_.loader_.when_ready([self = shared_from_this()](Result<engine::LocalEngine*> engine) {
+      if (engine.has_error()) return self->local_done(engine.error());
+      engine::ChatRequest request = self->request_;
+      // A name that is not its own was the remote's, which has been tried.
+      if (!request.model.empty() && request.route != engine::Route::kLocal) request.model.clear();
+      engine::ChatCallbacks callbacks;
+      callbacks.on_prefill = self->callbacks_.on_prefill;
+      callbacks.on_delta = self->callbacks_.on_delta;
+      callbacks.on_done = [self](Result<engine::ChatResult> result) {
+        auto shared = std::make_shared<Result<engine::ChatResult>>(std::move(result));
+        self->router_.post_([self, shared] { self->local_done(std::move(*shared)); });
+      };
+      (*engine)->start(std::move(request), std::move(callbacks), self->stop_);
+    });
+  }
+
+  void local_done(Result<engine::ChatResult> result) {
+    if (result.has_error()) {
+      if (!may_fall_back(result.error()) || hops_.size() == 1) {
+        return callbacks_.on_done(std::move(result));
+      }
+      add_reason("local", result.error().message);
+      return next();
+    }
+    result->attempts += attempts_;
+    if (!reasons_.empty()) result->fallback_reason = reasons_;
+    callbacks_.on_done(std::move(result));
+  }
+
+  void ask_remote(const std::string& model) {
+    CircuitBreaker& breaker = router_.breakers_[model];
+    const auto now = router_.now_();
+    if (!breaker.allow(now)) {
+      const auto wait_s = (breaker.remaining(now).count() + 999) / 1000;
+      add_reason(model, "failed several times in a row, asked again in " +
+                            std::to_string(std::max<std::int64_t>(wait_s, 1)) + " s");
+      return next();
+    }
+    UpstreamClient::Events events;
+    events.on_delta = callbacks_.on_delta;
+    events.on_done = [self = shared_from_this(), model](UpstreamOutcome outcome) {
+      auto shared = std::make_shared<UpstreamOutcome>(std::move(outcome));
+      self->router_.post_([self, model, shared] { self->remote_done(model, std::move(*shared)); });
+    };
+    router_.upstream_.start(request_, model, std::move(events), stop_);
+  }
+
+  void remote_done(const std::string& model, UpstreamOutcome outcome) {
+    attempts_ += outcome.attempts;
+    CircuitBreaker& breaker = router_.breakers_[model];
+    if (!outcome.failure) {
+      breaker.succeeded();
+      outcome.result.attempts = attempts_;
+      outcome.result.fallback_reason = reasons_;
+      return callbacks_.on_done(std::move(outcome.result));
+    }
+    const UpstreamFailure& failure = *outcome.failure;
+    if (failure.counts_for_breaker) {
+      breaker.failed(router_.now_(), failure.retry_after_ms
+                                         ? std::optional(milliseconds(*failure.retry_after_ms))
+                                         : std::nullopt);
+    } else {
+      breaker.ended();
+    }
+    const Error error = to_error(failure);
+    // What was said cannot be taken back, so nobody else says it again.
+    if (outcome.spoke || failure.which == FailureClass::kCancelled) {
+      return callbacks_.on_done(error);
+    }
+    last_error_ = error;
+    add_reason(model, failure.message);
+    if (failure.is_bad_request && hops_.size() == 1) return callbacks_.on_done(error);
+    next();
+  }
+
+  Router& router_;
+  const engine::ChatRequest request_;
+  const engine::ChatCallbacks callbacks_;
+  const std::stop_token stop_;
+  std::vector<Hop> hops_;
+  std::size_t at_ = 0;
+  std::string reasons_;  // why those before did not answer
+  std::optional<Error> last_error_;
+  int attempts_ = 0;
+};
+
+Router::Router(const config::Options& options, ModelLoader& loader, UpstreamSettings upstream,
+               Post post, Now now)
+    : options_(options),
+      loader_(loader),
+      post_(std::move(post)),
+      now_(std::move(now)),
+      upstream_(std::move(upstream)) {}
+
+void Router::start(engine::ChatRequest request, engine::ChatCallbacks callbacks,
+                   std::stop_token stop) {
+  auto run =
+      std::make_shared<Run>(*this, std::move(request), std::move(callbacks), std::move(stop));
+  post_([run] { run->begin(); });
+}
+
+}  // namespace engramd::server

@@ -1,0 +1,291 @@
+#include "server/upstream/upstream_client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "server/upstream/answer_reader.h"
+#include "server/upstream/sse_parser.h"
+
+namespace engramd::server {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Chats that wait for the remote at once; more of them wait for one of these to end.
+constexpr std::size_t kThreads = 16;
+constexpr std::size_t kEventBytesMax = 8UL << 20;
+constexpr std::size_t kFailureBytesMax = 65536;
+// How the official clients wait: 0.5 s, doubled each time, at most 8 s, up to a quarter less.
+constexpr double kFirstWaitMs = 500, kWaitMsMax = 8000, kJitter = 0.25;
+// Attempts that may cost twice.
+constexpr int kAmbiguousRetriesMax = 1;
+
+std::string request_body(const engine::ChatRequest& request, const std::string& model,
+                         bool with_usage) {
+  json messages = json::array();
+  for (const engine::ChatMessage& message : request.messages) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  const engine::SamplingOptions& sampling = request.sampling;
+  json body = {{"model", model},
+               {"messages", std::move(messages)},
+               {"max_tokens", request.max_tokens},
+               {"temperature", sampling.temperature},
+               {"stream", true}};
+  if (with_usage) body["stream_options"] = {{"include_usage", true}};
+  if (sampling.top_p < 1) body["top_p"] = sampling.top_p;
+  if (sampling.presence_penalty != 0) body["presence_penalty"] = sampling.presence_penalty;
+  if (sampling.frequency_penalty != 0) body["frequency_penalty"] = sampling.frequency_penalty;
+  if (sampling.seed != 0) body["seed"] = sampling.seed;
+  if (!request.stop.empty()) body["stop"] = request.stop;
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The thread's own wait, which a stop ends.
+bool wait_for(milliseconds duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  wake.wait_for(lock, stop, duration, [] { return false; });
+  return !stop.stop_requested();
+}
+
+milliseconds backoff(int retry, std::optional<std::int64_t> asked_ms) {
+  if (asked_ms) return milliseconds(*asked_ms);
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const double part = 1 - kJitter * std::uniform_real_distribution<>()(random);
+  return milliseconds(
+      static_cast<std::int64_t>(std::min(kFirstWaitMs * std::exp2(retry), kWaitMsMax) * part));
+}
+
+}  // namespace
+
+class UpstreamClient::Chat {
+ public:
+  Chat(UpstreamClient& client, const engine::ChatRequest& request, const std::string& model,
+       Events events, std::stop_token caller)
+      : client_(client),
+        request_(request),
+        model_(model),
+        events_(std::move(events)),
+        caller_(std::move(caller)) {}
+
+  void run() {
+    const std::stop_callback on_caller(caller_, [this] { stop_.request_stop(); });
+    const std::stop_callback on_shutdown(client_.shutdown_.get_token(),
+                                         [this] { stop_.request_stop(); });
+    while (true) {
+      std::optional<UpstreamFailure> failure = attempt();
+      if (!failure || !may_go_on(*failure)) {
+        outcome_.failure = std::move(failure);
+        break;
+      }
+    }
+    if (!outcome_.failure) fill_result();
+    events_.on_done(std::move(outcome_));
+  }
+
+ private:
+  // One request and its answer.
+  std::optional<UpstreamFailure> attempt() {
+    ++outcome_.attempts;
+    reader_ = {};
+    parser_.emplace(kEventBytesMax);
+    problem_.reset();
+    whole_body_.clear();
+    head_ = {};
+    const HttpCall call = {client_.settings_.endpoints[client_.endpoint_], "/chat/completions",
+                           client_.settings_.key, request_body(request_, model_, with_usage_),
+                           client_.settings_.timeouts};
+    const HttpEvents events = {.on_head =
+                                   [this](const UpstreamAnswerHead& head) {
+                                     head_ = head;
+                                     return true;
+                                   },
+                               .on_body = [this](std::string_view bytes) { return take(bytes); }};
+    auto failure = run_http_call(call, events, client_.machinery_->trust, stop_.get_token());
+    if (failure && reader_.is_complete()) failure.reset();  // all was said before it broke
+    if (failure || problem_) return failure ? failure : problem_;
+    if (head_.status != 200) return failure_of(head_, whole_body_);
+    if (!is_stream()) return read_whole();
+    parser_->finish();
+    if (!read_events()) return problem_;
+    if (reader_.is_complete()) return std::nullopt;
+    return cut_off();
+  }
+
+  bool is_stream() const { return head_.content_type.starts_with("text/event-stream"); }
+
+  bool take(std::string_view bytes) {
+    if (head_.status != 200 || !is_stream()) {
+      const std::size_t bytes_max = head_.status == 200 ? kEventBytesMax : kFailureBytesMax;
+      whole_body_ += bytes.substr(0, bytes_max - whole_body_.size());
+      return whole_body_.size() < bytes_max;
+    }
+    if (!parser_->push(bytes)) {
+      problem_ = cut_off();
+      problem_->message = "an event of the remote's answer is larger than 8 MiB";
+      return false;
+    }
+    return read_events() && !reader_.is_done();
+  }
+
+  bool read_events() {
+    while (const auto event = parser_->next()) {
+      auto text = reader_.read(*event);
+      if (text.has_error()) {
+        problem_ = text.error();
+        return false;
+      }
+      say(std::move(*text));
+    }
+    return true;
+  }
+
+  // A server that does not stream answers with one object.
+  std::optional<UpstreamFailure> read_whole() {
+    const auto first = whole_body_.find_first_not_of(" \t\r\n");
+    if (first == std::string::npos || whole_body_[first] == '<') {
+      UpstreamFailure failure = failure_of(head_, whole_body_);
+      failure.which = FailureClass::kFinal;
+      failure.path_may_be_wrong = true;
+      failure.message = first == std::string::npos
+                            ? "the remote's answer is empty"
+                            : "a web page came instead of JSON; is the path of the base URL right?";
+      return failure;
+    }
+    auto text = reader_.read({"", whole_body_});
+    if (text.has_error()) return text.error();
+    if (!reader_.has_begun()) {
+      UpstreamFailure failure = cut_off();
+      failure.message = "the remote's answer has no choices";
+      return failure;
+    }
+    say(std::move(*text));
+    return reader_.is_complete() ? std::nullopt : std::optional(cut_off());
+  }
+
+  UpstreamFailure cut_off() const {
+    UpstreamFailure failure;
+    failure.which = FailureClass::kAmbiguous;
+    failure.status = head_.status;
+    failure.counts_for_breaker = true;
+    failure.message = "the remote's answer broke off";
+    return failure;
+  }
+
+  void say(std::string text) {
+    if (text.empty()) return;
+    if (!std::exchange(outcome_.spoke, true)) {
+      outcome_.result.first_token_ms = milliseconds_since(started_);
+    }
+    outcome_.result.text += text;
+    if (events_.on_delta) events_.on_delta({std::move(text), std::nullopt});
+  }
+
+  // Whether to ask again, after the time that has to pass before it.
+  bool may_go_on(const UpstreamFailure& failure) {
+    if (outcome_.spoke || stop_.stop_requested()) return false;
+    if (failure.path_may_be_wrong && next_endpoint()) {
+      --outcome_.attempts;
+      return true;
+    }
+    const bool names_usage = failure.message.find("stream_options") != std::string::npos;
+    if (failure.is_bad_request && names_usage && std::exchange(with_usage_, false)) {
+      --outcome_.attempts;
+      return true;
+    }
+    if (retries_ >= client_.settings_.retries_max) return false;
+    switch (failure.which) {
+      case FailureClass::kSafe:
+      case FailureClass::kRefused:
+        break;
+      case FailureClass::kAmbiguous:
+        if (++ambiguous_retries_ > kAmbiguousRetriesMax) return false;
+        break;
+      case FailureClass::kFinal:
+      case FailureClass::kCancelled:
+        return false;
+    }
+    const bool at_once = failure.which == FailureClass::kSafe && retries_ == 0;
+    const milliseconds pause = backoff(retries_++, failure.retry_after_ms);
+    return at_once || wait_for(pause, stop_.get_token());
+  }
+
+  // The other place where the API may be, tried once.
+  bool next_endpoint() {
+    if (client_.settings_.endpoints.size() < 2 || std::exchange(other_tried_, true)) return false;
+    client_.endpoint_ = 1 - client_.endpoint_;
+    return true;
+  }
+
+  void fill_result() {
+    engine::ChatResult& result = outcome_.result;
+    result.finish_reason = reader_.finish_reason() == "length" ? engine::FinishReason::kLength
+                                                               : engine::FinishReason::kStop;
+    result.prompt_tokens = reader_.prompt_tokens().value_or(0);
+    result.cached_prompt_tokens = reader_.cached_prompt_tokens().value_or(0);
+    result.completion_tokens = reader_.completion_tokens().value_or(0);
+    result.total_ms = milliseconds_since(started_);
+    if (!outcome_.spoke) result.first_token_ms = result.total_ms;
+    const double said_s = (result.total_ms - result.first_token_ms) / 1000;
+    if (result.completion_tokens > 1 && said_s > 0) {
+      result.decode_tokens_per_s = static_cast<double>(result.completion_tokens - 1) / said_s;
+    }
+    result.served_by = "remote";
+    result.model = reader_.model().empty() ? model_ : reader_.model();
+  }
+
+  UpstreamClient& client_;
+  const engine::ChatRequest request_;
+  const std::string model_;
+  const Events events_;
+  const std::stop_token caller_;
+  const Clock::time_point started_ = Clock::now();
+  std::stop_source stop_;
+  UpstreamOutcome outcome_;
+  int retries_ = 0;
+  int ambiguous_retries_ = 0;
+  bool other_tried_ = false;
+  bool with_usage_ = true;
+  // Of the attempt that runs:
+  AnswerReader reader_;
+  std::optional<SseParser> parser_;
+  std::optional<UpstreamFailure> problem_;
+  UpstreamAnswerHead head_;
+  std::string whole_body_;
+};
+
+UpstreamClient::UpstreamClient(UpstreamSettings settings) : settings_(std::move(settings)) {}
+
+UpstreamClient::Machinery::Machinery(bool tls) : trust(tls), threads(kThreads) {}
+
+UpstreamClient::~UpstreamClient() {
+  shutdown_.request_stop();
+  if (machinery_) machinery_->threads.join();
+}
+
+void UpstreamClient::start(const engine::ChatRequest& request, const std::string& model,
+                           Events events, std::stop_token stop) {
+  auto chat = std::make_shared<Chat>(*this, request, model, std::move(events), std::move(stop));
+  std::call_once(started_, [this] {
+    machinery_ = std::make_unique<Machinery>(settings_.endpoints.front().tls);
+  });
+  boost::asio::post(machinery_->threads, [chat] { chat->run(); });
+}
+
+}  // namespace engramd::server

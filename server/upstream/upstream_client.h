@@ -1,0 +1,66 @@
+// UpstreamClient: chats with an OpenAI-compatible remote: wording, attempts, and what may be asked
+// again. Each chat waits on one of a few threads of its own, where its callbacks run too; on_done
+// exactly once and last. start() from any thread. Not here: when a remote is asked (router).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "engine/runtime/chat_backend.h"
+#include "server/upstream/http_call.h"
+
+namespace engramd::server {
+
+struct UpstreamSettings {
+  std::vector<Endpoint> endpoints;  // of parse_base_url(); not empty
+  std::string key;                  // clean; empty: none is sent
+  HttpTimeouts timeouts;
+  int retries_max = 2;
+};
+
+struct UpstreamOutcome {
+  std::optional<UpstreamFailure> failure;
+  engine::ChatResult result;  // without a failure
+  int attempts = 0;           // that reached for the network
+  bool spoke = false;         // on_delta was called
+};
+
+class UpstreamClient {
+ public:
+  explicit UpstreamClient(UpstreamSettings settings);
+  ~UpstreamClient();  // cancels what runs
+
+  struct Events {
+    std::function<void(const engine::ChatDelta&)> on_delta;  // optional
+    std::function<void(UpstreamOutcome)> on_done;
+  };
+  void start(const engine::ChatRequest& request, const std::string& model, Events events,
+             std::stop_token stop);
+
+  std::string name() const { return settings_.endpoints[endpoint_].name(); }  // for messages
+
+ private:
+  class Chat;
+
+  // Made with the first chat: certificates to read, threads to start.
+  struct Machinery {
+    TlsTrust trust;
+    boost::asio::thread_pool threads;
+    explicit Machinery(bool tls);
+  };
+
+  const UpstreamSettings settings_;
+  std::atomic<std::size_t> endpoint_ = 0;  // of settings_.endpoints: which answered
+  std::stop_source shutdown_;
+  std::once_flag started_;
+  std::unique_ptr<Machinery> machinery_;
+};
+
+}  // namespace engramd::server

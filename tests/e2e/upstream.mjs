@@ -1,0 +1,280 @@
+// The remote: a second engramd, servers that do what servers have been seen to do, and TLS.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Engramd, run, serve, within } from './lib/engramd.mjs'
+
+const question = 'What is the capital of France?'
+const key = 'sk-e2e-0123456789abcdef'
+const tls = fileURLToPath(new URL('../data/tls/', import.meta.url))
+
+const children = []
+after(() => children.forEach((each) => each.child.kill('SIGKILL')))
+
+async function client(base_url, env = {}) {
+  const one = new Engramd({
+    env: { ...process.env, ENGRAMD_API_BASE_URL: base_url, TAOTOKEN_API_KEY: key,
+      ENGRAMD_API_DEFAULT_MODEL: 'big', ...env } })
+  children.push(one)
+  await one.initialize()
+  let id = 0
+  one.chat = async (args) => {
+    const { result } = await one.call(++id, 'chat', { prompt: question, ...args })
+    return { text: result.content[0].text, is_error: result.isError ?? false, ...result.structuredContent }
+  }
+  return one
+}
+
+// A server that gives each request of a chat to `answer`, and counts them.
+async function upstream(answer, { secure, port = 0 } = {}) {
+  const handler = (request, response) => {
+    let body = ''
+    request.on('data', (bytes) => (body += bytes))
+    request.on('end', () => {
+      server.requests.push({ url: request.url, headers: request.headers, body: body && JSON.parse(body) })
+      answer(response, request, server.requests.length)
+    })
+  }
+  const server = secure
+    ? https.createServer({ key: readFileSync(tls + 'server.key'), cert: readFileSync(tls + 'server.pem') }, handler)
+    : http.createServer(handler)
+  server.requests = []
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  server.url = (host = '127.0.0.1') => `${secure ? 'https' : 'http'}://${host}:${server.address().port}`
+  server.stop = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  after(() => server.listening && server.stop())
+  return server
+}
+
+const chunk = (text, more = {}) =>
+  JSON.stringify({ model: 'big-1', choices: [{ index: 0, delta: { content: text }, ...more }] })
+const stream = (...parts) => (response) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  for (const part of parts) response.write(part)
+  response.end()
+}
+const events = (...data) => data.map((each) => `data: ${each}\n\n`).join('')
+const good = events(chunk('Par'), chunk('is'), chunk('', { finish_reason: 'stop' }), '[DONE]')
+const json = (status, body, headers = {}) => (response) => {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers })
+  response.end(typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+test('a second engramd answers, and its key is nowhere', async () => {
+  const state = mkdtempSync(join(tmpdir(), 'engramd-upstream-'))
+  const remote = await serve([], { ...process.env, XDG_STATE_HOME: state })
+  children.push(remote)
+  for (const base_url of [remote.url, remote.url + '/v1', remote.url + '/api/', remote.url + '/v1/chat/completions']) {
+    const one = await client(base_url, { TAOTOKEN_API_KEY: `"${remote.token}"\n`, ENGRAMD_LOG_LEVEL: 'debug' })
+    const answer = await one.chat({ route: 'remote', model: 'engram-nano' })
+    assert.deepEqual([answer.served_by, answer.model, answer.text],
+      ['remote', 'engram-nano', 'The capital of France is Paris.'])
+    assert.equal(answer.attempts, 1)
+    assert.equal(answer.usage.completion_tokens, 8)
+    await one.finish()
+    assert.ok(!(one.raw + one.stderr).includes(remote.token))
+  }
+  await remote.stop()
+})
+
+test('one user\'s day: the remote answers, dies, is missed, and comes back', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'engramd-day-'))
+  const server = await upstream(stream(good))
+  const port = server.address().port
+  writeFileSync(join(folder, 'model_settings.json'), JSON.stringify({
+    base_url: server.url() + '/api', default_model: 'big', fallback_model: 'small', max_retries: 0 }))
+  const one = new Engramd({ args: ['--stdio', '--standalone', '--config-dir', folder],
+    env: { ...process.env, TAOTOKEN_API_KEY: key } })
+  children.push(one)
+  await one.initialize()
+  const chat = async (id) => (await one.call(id, 'chat', { prompt: question, model: 'big' })).result.structuredContent
+  const first = await chat(1)
+  assert.deepEqual([first.served_by, first.model, first.text, first.attempts], ['remote', 'big-1', 'Paris', 1])
+  assert.equal(first.fallback_reason, undefined)
+  assert.equal(server.requests[0].url, '/api/v1/chat/completions')
+  assert.equal(server.requests[0].headers.authorization, `Bearer ${key}`)
+  assert.equal(server.requests[0].body.messages[0].content, question)
+  server.stop()
+  await once(server, 'close')
+  const second = await chat(2)
+  assert.deepEqual([second.served_by, second.model], ['local', 'engram-nano'])
+  assert.match(second.text, /Paris/)
+  assert.match(second.fallback_reason, /big: .*refused.*small: .*refused/)
+  const again = await upstream(stream(good), { port })
+  const third = await chat(3)
+  assert.deepEqual([third.served_by, third.text], ['remote', 'Paris'])
+  assert.equal(again.requests.length, 1)
+  await one.finish()
+})
+
+// What has been seen of servers, and what has to come of it. `tries`: how often the prompt may be
+// sent at most.
+const answered = [
+  ['the reason without [DONE]', stream(events(chunk('Paris', { finish_reason: 'stop' })))],
+  ['comments, CRLF, a byte-order mark, no space, an end without a blank line', stream(
+    '\ufeff: hello\r\n\r\n', `data:${chunk('Par')}\r\n\r\n`, ':\r\n\r\n', `data: ${chunk('is', { finish_reason: 'stop' })}`)],
+  ['one byte at a time', (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const byte of Buffer.from(good)) response.write(Buffer.from([byte]))
+    response.end()
+  }],
+  ['a first event without choices, usage in the last', stream(events(
+    '{"choices":[]}', chunk('Paris', { finish_reason: 'stop' }),
+    '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}', '[DONE]'))],
+  ['a whole object instead of a stream', json(200, {
+    model: 'big-1', choices: [{ message: { role: 'assistant', content: 'Paris' }, finish_reason: 'stop' }] })],
+  ['blank lines before it', json(200, '\n\n' + JSON.stringify({
+    choices: [{ message: { content: 'Paris' }, finish_reason: 'stop' }] }))],
+  ['503 with Retry-After first', (response, request, n) =>
+    n === 1 ? json(503, '{}', { 'retry-after': '0' })(response) : stream(good)(response), 2],
+  ['a 400 that names stream_options first', (response, request, n) =>
+    n === 1 ? json(400, { error: { message: 'unknown field stream_options' } })(response) : stream(good)(response), 2],
+  ['the API beside /v1', (response, request) =>
+    request.url.startsWith('/v1/') ? json(404, '<html>', { 'content-type': 'text/html' })(response) : stream(good)(response), 2],
+  ['a connection that closes before any answer', (response, request, n) =>
+    n === 1 ? request.socket.destroy() : stream(good)(response), 2],
+]
+for (const [name, answer, tries = 1] of answered) {
+  test(`answers in spite of ${name}`, async () => {
+    const server = await upstream(answer)
+    const one = await client(server.url())
+    const got = await one.chat({ route: 'remote' })
+    assert.deepEqual([got.served_by, got.text], ['remote', 'Paris'], JSON.stringify(got))
+    assert.equal(server.requests.length, tries)
+    await one.finish()
+  })
+}
+
+const failing = [
+  ['401', json(401, { error: { message: 'Incorrect API key provided' } }), /HTTP 401: Incorrect API key/, 1],
+  ['402', json(402, { error: { message: 'Insufficient Balance' } }), /HTTP 402: Insufficient Balance/, 1],
+  ['a used-up quota', json(429, { error: { code: 'insufficient_quota', message: 'no more' } }), /HTTP 429: no more/, 1],
+  ['503 for an unknown model', json(503, { error: { code: 'model_not_found', message: 'no such' } }), /model is not known there/, 1],
+  ['a wait of an hour', json(429, '{}', { 'retry-after': '3600' }), /asks to wait 3600 s/, 1],
+  ['a web page with 200', json(200, '<!doctype html>', { 'content-type': 'text/html' }), /a web page came instead of JSON/, 2],
+  ['an error with 200', json(200, { error: { message: 'overloaded' } }), /ended with an error: overloaded/, 2],
+  ['an error in the stream', stream(events('{"error":{"message":"overloaded"}}')), /ended with an error: overloaded/, 2],
+  ['no choices', json(200, { choices: [] }), /no choices/, 2],
+  ['null for choices', json(200, { choices: null }), /no choices/, 2],
+  ['nothing', json(200, ''), /empty/, 2],
+  ['a stream without an end', stream(events(chunk(''))), /broke off/, 2],
+  ['502 again and again', json(502, '{}'), /HTTP 502/, 2],
+  ['something that is not HTTP', (response, request) => request.socket.end('SSH-2.0-x\r\n'), /not an HTTP answer/, 2],
+]
+for (const [name, answer, reason, tries] of failing) {
+  test(`falls back from ${name}, and says it`, async () => {
+    const server = await upstream(answer)
+    const one = await client(server.url() + '/v1')
+    const got = await one.chat({ model: 'big' })
+    assert.equal(got.served_by, 'local', JSON.stringify(got))
+    assert.match(got.text, /Paris/)
+    assert.match(got.fallback_reason, reason)
+    assert.ok(server.requests.length <= tries, `${server.requests.length} requests`)
+    const strict = await one.chat({ model: 'big', route: 'remote' })
+    assert.ok(strict.is_error)
+    assert.match(strict.text, reason)
+    await one.finish()
+  })
+}
+
+test('what was said is not said again by somebody else', async () => {
+  const server = await upstream((response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(events(chunk('Pa')), () => response.destroy())
+  })
+  const one = await client(server.url() + '/v1')
+  const got = await one.chat({ model: 'big' })
+  assert.ok(got.is_error, JSON.stringify(got))
+  assert.equal(server.requests.length, 1)
+  await one.finish()
+})
+
+test('a redirect gets neither the prompt nor the key', async () => {
+  const elsewhere = await upstream(stream(good))
+  const server = await upstream((response) => {
+    response.writeHead(307, { location: elsewhere.url() + '/v1/chat/completions' })
+    response.end()
+  })
+  const one = await client(server.url() + '/v1')
+  assert.match((await one.chat({ route: 'remote' })).text, /HTTP 307: the server sends elsewhere/)
+  assert.equal(elsewhere.requests.length, 0)
+  await one.finish()
+})
+
+test('silence ends at the time-out', async () => {
+  const server = await upstream(() => {})
+  const one = await client(server.url() + '/v1', { ENGRAMD_API_TIMEOUT: '1', ENGRAMD_API_MAX_RETRIES: '0' })
+  const got = await one.chat({ model: 'big' })
+  assert.equal(got.served_by, 'local')
+  assert.match(got.fallback_reason, /time-out while waiting for the answer/)
+  await one.finish()
+})
+
+test('a cancelled call closes the connection to the remote', async () => {
+  let closed
+  const arrived = new Promise((resolve) => {
+    closed = upstream((response, request) => resolve(once(request.socket, 'close')))
+  })
+  const server = await closed
+  const one = await client(server.url() + '/v1')
+  one.send({ id: 9, method: 'tools/call', params: { name: 'chat', arguments: { prompt: question, route: 'remote' } } })
+  const gone = arrived.then((each) => each)
+  await within(once(server, 'request'), 'request')
+  one.send({ method: 'notifications/cancelled', params: { requestId: 9 } })
+  await within(gone, 'closed connection', 5000)
+  await one.finish()
+})
+
+test('no prompt leaves without consent', async () => {
+  const server = await upstream(stream(good))
+  const one = await client(server.url() + '/v1', { ENGRAMD_API_ALLOW_REMOTE: 'false' })
+  const got = await one.chat({ model: 'big' })
+  assert.equal(got.served_by, 'local')
+  assert.match((await one.chat({ route: 'remote' })).text, /there is no remote/)
+  assert.equal(server.requests.length, 0)
+  await one.finish()
+})
+
+test('a key that would break the headers is refused, not shown', async () => {
+  const server = await upstream(stream(good))
+  const one = await client(server.url() + '/v1', { TAOTOKEN_API_KEY: 'sk-bad\r\nX-Evil: 1' })
+  assert.ok((await one.chat({ route: 'remote' })).is_error)
+  assert.equal(server.requests.length, 0)
+  await one.finish()
+  assert.match(one.stderr, /TAOTOKEN_API_KEY: the key of \d+ bytes has a control character/)
+  assert.ok(!one.stderr.includes('sk-bad'))
+})
+
+test('TLS: a private authority is trusted when named, else nothing is sent', async () => {
+  const server = await upstream(stream(good), { secure: true })
+  const trusting = { SSL_CERT_FILE: tls + 'authority.pem' }
+  const one = await client(server.url('localhost') + '/v1', trusting)
+  assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
+  await one.finish()
+  const stranger = await client(server.url('localhost') + '/v1')
+  assert.match((await stranger.chat({ route: 'remote' })).text, /certificate is not trusted/)
+  await stranger.finish()
+  const other_name = await client(server.url('127.0.0.1') + '/v1', trusting)
+  assert.match((await other_name.chat({ route: 'remote' })).text, /certificate is not trusted: .*mismatch/i)
+  await other_name.finish()
+  assert.equal(server.requests.length, 1)
+})
+
+test('the command line asks the remote too', async () => {
+  const server = await upstream(stream(good))
+  const env = { ...process.env, TAOTOKEN_API_KEY: key }
+  const got = await run(['chat', '--api-base-url', server.url(), '--route', 'remote', '--ask', 'big', question], { env })
+  assert.equal(got.code, 0, got.stderr)
+  assert.equal(got.stdout, 'Paris\n')
+  assert.match(got.stderr, /\[remote big-1/)
+})
