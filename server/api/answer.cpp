@@ -25,21 +25,21 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     });
     writer_->waiting();
     when_model_ready(context_, plan_.model,
-                     [self = shared_from_this()](ApiResult<OpenModel> model) {
+                     [self = shared_from_this()](ApiResult<engine::LocalEngine*> model) {
                        if (!self->ended_) self->model_ready(std::move(model));
                      });
   }
 
  private:
-  void model_ready(ApiResult<OpenModel> model) {
+  void model_ready(ApiResult<engine::LocalEngine*> model) {
     if (model.has_error()) return end(model.error());
-    const engine::LocalEngine& engine = *model->engine;
+    const engine::LocalEngine& engine = **model;
     facts_ = {engine.facts().name, &engine.tokenizer()};
     auto requests = plan_.requests(engine);
     if (requests.has_error()) return end(requests.error());
     n_left_ = requests->size();
     for (std::size_t i = 0; i < requests->size(); ++i) {
-      start_choice(*model->backend, i, std::move((*requests)[i]));
+      start_choice(**model, i, std::move((*requests)[i]));
     }
     // The engine refuses inside start(), so every refusal was posted before this.
     context_.services.post([self = shared_from_this()] { self->accept(); });

@@ -160,14 +160,14 @@ void count_tokens(const ApiContext& context, std::shared_ptr<HttpExchange> excha
   auto parsed =
       parse_anthropic(call.request().body, context.services.options, AnthropicCall::kCountTokens);
   if (parsed.has_error()) return call.fail(parsed.error());
-  when_model_ready(
-      context, parsed->model, [call, request = std::move(*parsed)](ApiResult<OpenModel> model) {
-        if (model.has_error()) return call.fail(model.error());
-        const auto prompt =
-            model->engine->encode_messages(request.chat.messages, request.chat.continue_last);
-        if (prompt.has_error()) return call.fail(prompt_error(prompt.error()));
-        call.respond(200, {{"input_tokens", prompt->size()}});
-      });
+  when_model_ready(context, parsed->model,
+                   [call, request = std::move(*parsed)](ApiResult<engine::LocalEngine*> model) {
+                     if (model.has_error()) return call.fail(model.error());
+                     const auto prompt = (*model)->encode_messages(request.chat.messages,
+                                                                   request.chat.continue_last);
+                     if (prompt.has_error()) return call.fail(prompt_error(prompt.error()));
+                     call.respond(200, {{"input_tokens", prompt->size()}});
+                   });
 }
 
 }  // namespace

@@ -9,26 +9,24 @@ namespace {
 // Opening a model takes seconds; a client that waited longer had better ask again.
 constexpr std::chrono::milliseconds kWaitMax{60000};
 
-ApiResult<OpenModel> opened(const ApiContext& context, const std::string& name,
-                            const Result<engine::ChatBackend*>& backend) {
-  const auto engine = context.services.loader.current();
-  if (backend.has_error() || engine.has_error()) {
+ApiResult<engine::LocalEngine*> opened(const ApiContext& context, const std::string& name,
+                                       const Result<engine::LocalEngine*>& engine) {
+  if (engine.has_error()) {
     // Whatever kept it from being opened: not the request's fault, and it stays so.
-    ApiError error = to_api_error(
-        unavailable(backend.has_error() ? backend.error().message : engine.error().message));
+    ApiError error = to_api_error(unavailable(engine.error().message));
     error.retry_after_ms.reset();
     return error;
   }
-  const auto named = check_model_name(name, engine.value()->facts().name, context.aliases);
+  const auto named = check_model_name(name, (*engine)->facts().name, context.aliases);
   if (named.has_error()) return named.error();
-  return OpenModel{backend.value(), engine.value()};
+  return *engine;
 }
 
 struct Wait {
-  std::function<void(ApiResult<OpenModel>)> ready;  // empty: it was told
+  std::function<void(ApiResult<engine::LocalEngine*>)> ready;  // empty: it was told
   LaterHandle limit;
 
-  void tell(ApiResult<OpenModel> model) {
+  void tell(ApiResult<engine::LocalEngine*> model) {
     limit.reset();
     if (const auto told = std::exchange(ready, nullptr)) told(std::move(model));
   }
@@ -37,7 +35,7 @@ struct Wait {
 }  // namespace
 
 void when_model_ready(const ApiContext& context, const std::string& name,
-                      std::function<void(ApiResult<OpenModel>)> ready) {
+                      std::function<void(ApiResult<engine::LocalEngine*>)> ready) {
   const auto wait = std::make_shared<Wait>();
   wait->ready = std::move(ready);
   wait->limit = context.later(kWaitMax, [weak = std::weak_ptr(wait)] {
@@ -47,8 +45,8 @@ void when_model_ready(const ApiContext& context, const std::string& name,
     error.code = "model_loading";
     self->tell(std::move(error));
   });
-  context.services.when_chat_ready([context, name, wait](Result<engine::ChatBackend*> backend) {
-    wait->tell(opened(context, name, backend));
+  context.services.loader.when_ready([context, name, wait](Result<engine::LocalEngine*> engine) {
+    wait->tell(opened(context, name, engine));
   });
 }
 

@@ -11,14 +11,10 @@
 
 namespace engramd::server {
 
-struct OpenModel {  // both live as long as the daemon
-  engine::ChatBackend* backend = nullptr;
-  engine::LocalEngine* engine = nullptr;
-};
-
-// `ready` gets, once: the model; a 404 when `name` is not a name of it; a 503 when it is still
-// loading after a minute (try again) or could not be opened (do not).
+// `ready` gets, once: the local model, which lives as long as the daemon; a 404 when `name` is not
+// a name of it; a 503 when it is still loading after a minute (try again) or could not be opened
+// (do not).
 void when_model_ready(const ApiContext& context, const std::string& name,
-                      std::function<void(ApiResult<OpenModel>)> ready);
+                      std::function<void(ApiResult<engine::LocalEngine*>)> ready);
 
 }  // namespace engramd::server

@@ -40,9 +40,9 @@ json model_json(const std::string& id, const engine::ModelFacts& facts, std::tim
 HttpHandler make_models_list(const ApiContext& context) {
   return [context, started = std::time(nullptr)](std::shared_ptr<HttpExchange> exchange) {
     const ApiCall call(std::move(exchange), ApiFamily::kOpenAi);
-    when_model_ready(context, "", [context, call, started](ApiResult<OpenModel> model) {
+    when_model_ready(context, "", [context, call, started](ApiResult<engine::LocalEngine*> model) {
       if (model.has_error()) return call.fail(model.error());
-      const engine::ModelFacts& facts = model->engine->facts();
+      const engine::ModelFacts& facts = (*model)->facts();
       const auto names = model_names(facts.name, context.aliases);
       json data = json::array();
       for (const std::string& name : names) data.push_back(model_json(name, facts, started));
@@ -60,9 +60,9 @@ HttpHandler make_models_get(const ApiContext& context) {
     const ApiCall call(std::move(exchange), ApiFamily::kOpenAi);
     const std::string& path = call.request().path;
     const std::string id = path.substr(path.find(kModels) + kModels.size());
-    when_model_ready(context, id, [call, id, started](ApiResult<OpenModel> model) {
+    when_model_ready(context, id, [call, id, started](ApiResult<engine::LocalEngine*> model) {
       if (model.has_error()) return call.fail(model.error());
-      call.respond(200, model_json(id, model->engine->facts(), started));
+      call.respond(200, model_json(id, (*model)->facts(), started));
     });
   };
 }

@@ -120,14 +120,15 @@ void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   exchange->on_gone([stop]() mutable { stop.request_stop(); });
   context.services.metrics.tool_started(kCountedAs);
   const std::string name = parsed->model;
-  when_model_ready(context, name,
-                   [context, call, stop, request = std::move(*parsed)](ApiResult<OpenModel> model) {
-                     if (model.has_value()) {
-                       return embed(context, call, request, *model->engine, stop);
-                     }
-                     context.services.metrics.tool_finished(kCountedAs, "error");
-                     call.fail(model.error());
-                   });
+  when_model_ready(
+      context, name,
+      [context, call, stop, request = std::move(*parsed)](ApiResult<engine::LocalEngine*> model) {
+        if (model.has_value()) {
+          return embed(context, call, request, **model, stop);
+        }
+        context.services.metrics.tool_finished(kCountedAs, "error");
+        call.fail(model.error());
+      });
 }
 
 }  // namespace

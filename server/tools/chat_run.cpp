@@ -41,7 +41,11 @@ void run_chat(engine::ChatBackend& backend, engine::ChatRequest request, ChatEve
   }
   callbacks.on_delta = [post, recording, on_text = events.on_text,
                         on_delta = events.on_delta](const engine::ChatDelta& delta) {
-    if (delta.token) record_token(*recording);
+    if (delta.token) {
+      record_token(*recording);
+    } else if (!delta.text.empty()) {
+      ++recording->n_generated;  // a remote's pieces, about a token each
+    }
     if (on_delta) post([on_delta, delta] { on_delta(delta); });
     if (on_text)
       post([on_text, text = delta.text, n = recording->n_generated] { on_text(text, n); });

@@ -115,7 +115,8 @@ class Router::Run : public std::enable_shared_from_this<Run> {
 
   void ask_local() {
     router_.loader_.when_ready([self = shared_from_this()](Result<engine::LocalEngine*> engine) {
-      if (engine.has_error()) return self->local_done(engine.error());
+      // Whatever is wrong with the model, it is not the request.
+      if (engine.has_error()) return self->local_done(unavailable(engine.error().message));
       engine::ChatRequest request = self->request_;
       // A name that is not its own was the remote's, which has been tried.
       if (!request.model.empty() && request.route != engine::Route::kLocal) request.model.clear();

@@ -270,6 +270,21 @@ test('TLS: a private authority is trusted when named, else nothing is sent', asy
   assert.equal(server.requests.length, 1)
 })
 
+test('a local model that cannot be opened is missed too', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'engramd-broken-'))
+  writeFileSync(join(folder, 'config.json'), '{}')
+  writeFileSync(join(folder, 'model.safetensors'), '')
+  const server = await upstream(stream(good))
+  const one = await client(server.url(), { ENGRAMD_MODEL_NAME: folder })
+  const got = await one.chat({})
+  assert.deepEqual([got.served_by, got.text], ['remote', 'Paris'], JSON.stringify(got))
+  assert.match(got.fallback_reason, /^local: /)
+  const completion = await one.call('c', 'chat', { completion: 'Once' })
+  assert.ok(completion.result.isError)
+  assert.equal(server.requests.length, 1)
+  await one.finish()
+})
+
 test('the command line asks the remote too', async () => {
   const server = await upstream(stream(good))
   const env = { ...process.env, TAOTOKEN_API_KEY: key }
