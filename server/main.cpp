@@ -63,15 +63,16 @@ int run(const Command& command, std::vector<std::string> arguments) {
   request.command_flags = command.flags;
   request.environment = config::process_environment();
   const config::EffectiveConfig config = config::load_effective_config(request);
-  for (const std::string& problem : config.problems) {
-    std::fprintf(stderr, "engramd: %s\n", problem.c_str());
+  if (!config.problems.empty() && !command.reports_problems) {
+    for (const std::string& problem : config.problems) {
+      std::fprintf(stderr, "engramd: %s\n", problem.c_str());
+    }
+    return kExitUsage;
   }
-  if (!config.problems.empty()) return kExitUsage;
   if (!command.takes_words && !config.positional.empty()) {
     return unexpected_word(command.name, config.positional.front());
   }
-  // `config` shows what is refused beside everything else; nothing else runs with it.
-  if (command.name == "config") return command.run(config);
+  if (command.judges_settings) return command.run(config);
   const std::vector<config::Verdict> verdicts = judge(config);
   if (print_refusals(verdicts)) return kExitUsage;
   if (command.opens_model) log_warnings(config, verdicts);

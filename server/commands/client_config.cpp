@@ -186,7 +186,45 @@ int run_client_config(const config::EffectiveConfig& config) {
   return kExitOk;
 }
 
+bool is_program(const std::string& command, const config::EffectiveConfig& config) {
+  std::error_code code;
+  if (command.find('/') != std::string::npos) return fs::exists(command, code);
+  std::istringstream folders(config::find_variable(config.environment, "PATH").value_or(""));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (fs::exists(fs::path(folder) / command, code)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<ClientSettings> find_client_settings(const config::EffectiveConfig& config) {
+  std::vector<ClientSettings> all;
+  for (const Client& client : kClients) {
+    const auto path = settings_path(client, config);
+    std::error_code code;
+    if (path.has_error() || !fs::exists(*path, code)) continue;
+    ClientSettings& found = all.emplace_back();
+    found.client = client.name;
+    found.path = path->string();
+    const auto settings = read_settings(*path);
+    if (settings.has_error()) {
+      found.problem = settings.error().message;
+      continue;
+    }
+    const Json section = settings->value(client.section, Json::object());
+    if (!section.is_object() || !section.contains(kServerName)) continue;
+    const Json& entry = section[kServerName];
+    found.launches_engramd = true;
+    found.command = "nothing";
+    for (const char* name : {"url", "command"}) {
+      if (!entry.is_object() || !entry.contains(name) || !entry[name].is_string()) continue;
+      found.command = entry[name].get<std::string>();
+    }
+    found.program_exists = found.command.starts_with("http") || is_program(found.command, config);
+  }
+  return all;
+}
 
 Command client_config_command() {
   return {

@@ -11,6 +11,7 @@
 #include "server/commands/chat.h"
 #include "server/commands/client_config.h"
 #include "server/commands/config.h"
+#include "server/commands/doctor.h"
 #include "server/commands/gates.h"
 #include "server/commands/lookup.h"
 #include "server/commands/serve.h"
@@ -41,8 +42,8 @@ Result<std::vector<T>> parse_list(const std::string& flag, const std::string& te
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands = {
-      stdio_command(), serve_command(), chat_command(),   lookup_command(),
-      gates_command(), table_command(), config_command(), client_config_command()};
+      stdio_command(), serve_command(),  chat_command(),          lookup_command(), gates_command(),
+      table_command(), config_command(), client_config_command(), doctor_command()};
   return commands;
 }
 

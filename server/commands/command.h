@@ -24,7 +24,10 @@ struct Command {
   std::string examples;     // lines for --help
   std::vector<config::CommandFlag> flags;
   bool takes_words = false;  // main refuses words that are no flags otherwise
-  bool opens_model = false;  // tells first where the configuration and the model differ
+  // Shows refused settings beside everything else; nothing else runs with them.
+  bool judges_settings = false;
+  bool reports_problems = false;  // runs with sources that cannot be read, too
+  bool opens_model = false;       // tells first where the configuration and the model differ
   int (*run)(const config::EffectiveConfig& config) = nullptr;
 };
 

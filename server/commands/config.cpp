@@ -43,6 +43,7 @@ Command config_command() {
           "engramd config --sample > config.toml",
       .flags = {{"--json", "", "One JSON object, for scripts."},
                 {"--sample", "", "Print a sample config.toml with every option instead."}},
+      .judges_settings = true,
       .run = run_config,
   };
 }
