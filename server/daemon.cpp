@@ -98,8 +98,6 @@ struct Daemon::Impl {
       return nullptr;
     }
     if (!settings->has_value()) return nullptr;
-    logger->info("prompts may go to {} (api.allow_remote = \"false\" keeps them here)",
-                 (*settings)->endpoints.front().name());
     return std::make_unique<Router>(options, loader, std::move(**settings), post());
   }
 
@@ -142,6 +140,10 @@ struct Daemon::Impl {
 
   void start_loading() {  // once
     if (std::exchange(loading_started, true)) return;
+    if (router) {
+      logger->info("prompts may go to {} (api.allow_remote = \"false\" keeps them here)",
+                   router->remote_name());
+    }
     loader.start();
     loader.when_ready([this](Result<engine::LocalEngine*> engine) {
       if (engine.has_value()) {

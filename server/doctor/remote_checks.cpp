@@ -182,6 +182,10 @@ std::vector<Check> remote_checks(const config::EffectiveConfig& config, const st
   } else if (endpoints.has_error()) {
     checks.push_back({"remote.base_url", CheckStatus::kFail, endpoints.error().message,
                       "write it as https://api.example.org/v1"});
+  } else if (!endpoints->front().tls && !endpoints->front().is_loopback) {
+    checks.push_back({"remote.base_url", CheckStatus::kWarn,
+                      endpoints->front().name() + ": key and prompts cross the network in clear",
+                      "write https:// in api.base_url"});
   } else {
     checks.push_back({"remote.base_url", CheckStatus::kPass,
                       endpoints->front().name() + "/chat/completions", ""});

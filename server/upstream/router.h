@@ -47,6 +47,8 @@ class Router final : public engine::ChatBackend {
   void start(engine::ChatRequest request, engine::ChatCallbacks callbacks,
              std::stop_token stop) override;
 
+  std::string remote_name() const { return upstream_.name(); }  // its address, for messages
+
  private:
   class Run;
 

@@ -109,6 +109,13 @@ for (const [name, answer, detail, remedy, scheme = 'http'] of ill) {
   })
 }
 
+test('a key that would cross the network in clear', async () => {
+  const checks = await doctor(['--api-allow-remote', 'false'],
+    { TAOTOKEN_API_KEY: key, ENGRAMD_API_BASE_URL: 'http://api.example.org' })
+  assert.equal(checks['remote.base_url'].status, 'warn')
+  assert.equal(checks['remote.models'].status, 'not checked')
+})
+
 test('nobody there, and a key that is broken', async () => {
   const checks = await doctor([], { TAOTOKEN_API_KEY: `${key}\u00e4`, ENGRAMD_API_BASE_URL: 'http://127.0.0.1:1' })
   assert.equal(checks['remote.key'].status, 'fail')

@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { test } from 'node:test'
-import { binary } from './lib/engramd.mjs'
+import { after, test } from 'node:test'
+import { binary, serve } from './lib/engramd.mjs'
 import { check_result, tool_calls } from './lib/tool_calls.mjs'
 
 const modules = fileURLToPath(new URL('node_modules/', import.meta.url))
@@ -17,8 +17,9 @@ if (!existsSync(inspector) || !has_node) {
   process.exit(77)
 }
 
-function inspect(...args) {
-  const result = spawnSync(inspector, ['--cli', binary, '--stdio', '--transport', 'stdio', ...args], {
+// `server`: how the inspector reaches engramd.
+function inspect(server, ...args) {
+  const result = spawnSync(inspector, ['--cli', ...server, ...args], {
     encoding: 'utf8',
     env: { ...process.env, PATH: `${bundled_node}:${process.env.PATH}` },
     timeout: 60_000,
@@ -27,18 +28,37 @@ function inspect(...args) {
   return result.stdout
 }
 
+const daemon = await serve()
+after(() => daemon.stop())
+const servers = {
+  stdio: [binary, '--stdio', '--transport', 'stdio'],
+  HTTP: [`${daemon.url}/mcp`, '--transport', 'http', '--header', `Authorization: Bearer ${daemon.token}`],
+}
+
 for (const era of ['legacy', 'modern']) {
-  test(`strict lint and every tool, ${era}`, () => {
+  test(`strict lint and every tool over stdio, ${era}`, () => {
     const era_flag = ['--protocol-era', era]
     const { tools } = JSON.parse(
-      inspect('--method', 'tools/list', '--strict', '--format', 'json', '-q', ...era_flag)).result
+      inspect(servers.stdio, '--method', 'tools/list', '--strict', '--format', 'json', '-q', ...era_flag)).result
     assert.deepEqual(tools.map((tool) => tool.name), tool_calls.map((call) => call.name))
     for (const call of tool_calls) {
-      const out = inspect('--method', 'tools/call', '--tool-name', call.name, '--tool-args-json',
+      const out = inspect(servers.stdio, '--method', 'tools/call', '--tool-name', call.name, '--tool-args-json',
         JSON.stringify(call.arguments), '--format', 'json', '-q', ...era_flag)
       // Each run is a process of its own: metrics comes before the model is loaded.
       if (call.name === 'metrics') continue
       check_result(call, JSON.parse(out).result)
     }
+  })
+}
+
+for (const era of ['legacy', 'modern']) {
+  test(`strict lint and an answer over HTTP, ${era}`, () => {
+    const flags = ['--format', 'json', '-q', '--protocol-era', era]
+    const { tools } = JSON.parse(inspect(servers.HTTP, '--method', 'tools/list', '--strict', ...flags)).result
+    assert.deepEqual(tools.map((tool) => tool.name), tool_calls.map((call) => call.name))
+    const call = tool_calls.find(({ name }) => name === 'chat')
+    const out = inspect(servers.HTTP, '--method', 'tools/call', '--tool-name', call.name, '--tool-args-json',
+      JSON.stringify(call.arguments), ...flags)
+    check_result(call, JSON.parse(out).result)
   })
 }

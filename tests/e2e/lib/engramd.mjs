@@ -20,6 +20,9 @@ export const data = fileURLToPath(new URL('../../data/engram-nano/', import.meta
 process.env.HOME = mkdtempSync(join(tmpdir(), 'engramd-e2e-home-'))
 delete process.env.XDG_CONFIG_HOME
 delete process.env.XDG_STATE_HOME
+// Nor the remote that this person uses.
+delete process.env.TAOTOKEN_BASE_URL
+delete process.env.TAOTOKEN_API_KEY
 // A daemon that a test has started does not outlive it, and takes no port that somebody else wants.
 process.env.ENGRAMD_SERVER_PORT = '0'
 process.on('exit', () => {
