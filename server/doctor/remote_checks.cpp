@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <future>
 #include <optional>
 #include <utility>
 
@@ -66,11 +65,7 @@ Listing list_models(const UpstreamSettings& settings) {
   for (const Endpoint& endpoint : settings.endpoints) {
     UpstreamAnswerHead head;
     std::string body;
-    const HttpEvents events = {.on_head =
-                                   [&](const UpstreamAnswerHead& got) {
-                                     head = got;
-                                     return true;
-                                   },
+    const HttpEvents events = {.on_head = [&](const UpstreamAnswerHead& got) { head = got; },
                                .on_body =
                                    [&](std::string_view bytes) {
                                      body += bytes;
@@ -98,9 +93,8 @@ Listing list_models(const UpstreamSettings& settings) {
     listing.failure = failure_of(head, body);
     if (head.status == 200) {
       listing.failure->status = 404;
-      listing.failure->message = body.find('<') != std::string::npos
-                                     ? "a web page came instead of the list of models"
-                                     : "what came is no list of models";
+      listing.failure->message = is_web_page(body) ? "a web page came instead of the list of models"
+                                                   : "what came is no list of models";
     } else if (!listing.failure->path_may_be_wrong) {
       return listing;
     }
@@ -131,28 +125,72 @@ Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& a
   engine::ChatRequest request;
   request.messages = {{"user", "Say yes."}};
   request.max_tokens = 1;
-  std::mutex mutex;
-  std::condition_variable done;
-  std::optional<UpstreamOutcome> outcome;
+  std::promise<UpstreamOutcome> promise;
   UpstreamClient client(settings);
-  client.start(request, api.default_model,
-               {.on_delta = {},
-                .on_done =
-                    [&](UpstreamOutcome got) {
-                      const std::lock_guard lock(mutex);
-                      outcome = std::move(got);
-                      done.notify_one();
-                    }},
-               {});
-  std::unique_lock lock(mutex);
-  done.wait(lock, [&] { return outcome.has_value(); });
-  if (outcome->failure) {
-    return {name, CheckStatus::kFail, outcome->failure->message, remedy_of(*outcome->failure, api)};
+  client.start(
+      request, api.default_model,
+      {.on_delta = {}, .on_done = [&](UpstreamOutcome got) { promise.set_value(std::move(got)); }},
+      {});
+  const UpstreamOutcome outcome = promise.get_future().get();
+  if (outcome.failure) {
+    return {name, CheckStatus::kFail, outcome.failure->message, remedy_of(*outcome.failure, api)};
   }
   return {name, CheckStatus::kPass,
-          outcome->result.model + " answered in " +
-              std::to_string(static_cast<std::int64_t>(outcome->result.total_ms)) + " ms",
+          outcome.result.model + " answered in " +
+              std::to_string(static_cast<std::int64_t>(outcome.result.total_ms)) + " ms",
           ""};
+}
+
+Check key_check(const config::ApiOptions& api, const std::string& api_key) {
+  Check check = {"remote.key", CheckStatus::kPass, "", ""};
+  const auto key = clean_api_key(api_key);
+  if (key.has_error()) {
+    check.status = CheckStatus::kFail;
+    check.detail = api.api_key_env + ": " + key.error().message;
+    check.remedy = "copy the key again, as one line";
+  } else if (!key->empty()) {
+    check.detail = api.api_key_env + " has a key of " + std::to_string(key->size()) + " characters";
+  } else {
+    check.detail = "the variable " + api.api_key_env + " is not set";
+    check.status = api.base_url.empty() ? CheckStatus::kNotChecked : CheckStatus::kWarn;
+    if (!api.base_url.empty()) check.remedy = "export " + api.api_key_env + "=...";
+  }
+  return check;
+}
+
+Check base_url_check(const config::ApiOptions& api) {
+  const char* const name = "remote.base_url";
+  if (api.base_url.empty()) return not_checked(name, "api.base_url is empty: no remote");
+  const auto endpoints = parse_base_url(api.base_url);
+  if (endpoints.has_error()) {
+    return {name, CheckStatus::kFail, endpoints.error().message,
+            "write it as https://api.example.org/v1"};
+  }
+  const Endpoint& endpoint = endpoints->front();
+  if (!endpoint.tls && !endpoint.is_loopback) {
+    return {name, CheckStatus::kWarn,
+            endpoint.name() + ": key and prompts cross the network in clear",
+            "write https:// in api.base_url"};
+  }
+  return {name, CheckStatus::kPass, endpoint.name() + "/chat/completions", ""};
+}
+
+Check listing_check(const Listing& listing, const config::ApiOptions& api) {
+  const char* const name = "remote.models";
+  if (listing.failure) {
+    return {name, CheckStatus::kFail, listing.failure->message, remedy_of(*listing.failure, api)};
+  }
+  return {name, CheckStatus::kPass,
+          std::to_string(listing.models.size()) + " models in " + std::to_string(listing.total_ms) +
+              " ms from " + listing.where,
+          ""};
+}
+
+std::string why_no_remote(const Result<std::optional<UpstreamSettings>>& settings,
+                          const config::ApiOptions& api) {
+  if (settings.has_error()) return settings.error().message;
+  return api.allow_remote == config::AllowRemote::kFalse ? "api.allow_remote is false"
+                                                         : "there is no remote";
 }
 
 }  // namespace
@@ -160,58 +198,17 @@ Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& a
 std::vector<Check> remote_checks(const config::EffectiveConfig& config, const std::string& api_key,
                                  bool live) {
   const config::ApiOptions& api = config.options.api;
-  std::vector<Check> checks;
-  const auto key = clean_api_key(api_key);
-  if (key.has_error()) {
-    checks.push_back({"remote.key", CheckStatus::kFail,
-                      api.api_key_env + ": " + key.error().message,
-                      "copy the key again, as one line"});
-  } else if (key->empty()) {
-    checks.push_back({"remote.key",
-                      api.base_url.empty() ? CheckStatus::kNotChecked : CheckStatus::kWarn,
-                      "the variable " + api.api_key_env + " is not set",
-                      api.base_url.empty() ? "" : "export " + api.api_key_env + "=..."});
-  } else {
-    checks.push_back(
-        {"remote.key", CheckStatus::kPass,
-         api.api_key_env + " has a key of " + std::to_string(key->size()) + " characters", ""});
-  }
-  const auto endpoints = parse_base_url(api.base_url);
-  if (api.base_url.empty()) {
-    checks.push_back(not_checked("remote.base_url", "api.base_url is empty: no remote"));
-  } else if (endpoints.has_error()) {
-    checks.push_back({"remote.base_url", CheckStatus::kFail, endpoints.error().message,
-                      "write it as https://api.example.org/v1"});
-  } else if (!endpoints->front().tls && !endpoints->front().is_loopback) {
-    checks.push_back({"remote.base_url", CheckStatus::kWarn,
-                      endpoints->front().name() + ": key and prompts cross the network in clear",
-                      "write https:// in api.base_url"});
-  } else {
-    checks.push_back({"remote.base_url", CheckStatus::kPass,
-                      endpoints->front().name() + "/chat/completions", ""});
-  }
+  std::vector<Check> checks = {key_check(api, api_key), base_url_check(api)};
   const auto settings = upstream_settings(api, api_key);
   if (settings.has_error() || !settings->has_value()) {
-    const std::string why = settings.has_error() ? settings.error().message
-                            : api.allow_remote == config::AllowRemote::kFalse
-                                ? "api.allow_remote is false"
-                                : "there is no remote";
     for (const char* name :
          {"remote.models", "api.default_model", "api.fallback_model", "remote.answer"}) {
-      checks.push_back(not_checked(name, why));
+      checks.push_back(not_checked(name, why_no_remote(settings, api)));
     }
     return checks;
   }
   const Listing listing = list_models(**settings);
-  if (listing.failure) {
-    checks.push_back({"remote.models", CheckStatus::kFail, listing.failure->message,
-                      remedy_of(*listing.failure, api)});
-  } else {
-    checks.push_back({"remote.models", CheckStatus::kPass,
-                      std::to_string(listing.models.size()) + " models in " +
-                          std::to_string(listing.total_ms) + " ms from " + listing.where,
-                      ""});
-  }
+  checks.push_back(listing_check(listing, api));
   checks.push_back(model_check("api.default_model", api.default_model, listing));
   checks.push_back(model_check("api.fallback_model", api.fallback_model, listing));
   checks.push_back(answer_check(**settings, api, live));

@@ -18,6 +18,7 @@ namespace http = boost::beast::http;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 // The size line of a chunk with its extensions, or the trailers: what must be whole to be read.
 constexpr std::size_t kChunkLineBytesMax = 16384;
+
 std::string_view text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }

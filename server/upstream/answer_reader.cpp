@@ -37,12 +37,11 @@ std::string content_of(const json* content) {
 }
 
 UpstreamFailure unreadable(std::string_view data) {
-  UpstreamFailure failure;
-  failure.which = FailureClass::kAmbiguous;
+  UpstreamFailure failure = failed_because(
+      FailureClass::kAmbiguous,
+      "the remote's answer is not JSON: " +
+          mcp::quote(mcp::sanitise_text(std::string(data.substr(0, kShownBytesMax)))));
   failure.status = 200;
-  failure.counts_for_breaker = true;
-  failure.message = "the remote's answer is not JSON: " +
-                    mcp::quote(mcp::sanitise_text(std::string(data.substr(0, kShownBytesMax))));
   return failure;
 }
 

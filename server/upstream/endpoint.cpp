@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "server/transport/access.h"
+#include "server/transport/header_text.h"
+
 namespace engramd::server {
 namespace {
 
@@ -15,14 +18,6 @@ std::string_view without_blanks(std::string_view text) {
   const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 // "v1", "v1beta", "v1beta2", "openai".
@@ -43,11 +38,6 @@ bool names_a_version(std::string_view segment) {
   return segment.empty();
 }
 
-bool is_loopback_name(const std::string& host) {
-  return host == "localhost" || host.ends_with(".localhost") || host == "::1" ||
-         host.starts_with("127.");
-}
-
 Error bad_url(const std::string& what) {
   return invalid_argument("api.base_url: " + what +
                           "; expected an address as https://api.example.org/v1");
@@ -57,29 +47,19 @@ Result<void> read_authority(std::string_view text, Endpoint& endpoint) {
   if (text.find('@') != std::string_view::npos) {
     return bad_url("a name and password inside are not used; the key is read from a variable");
   }
-  std::string_view port;
-  if (text.starts_with('[')) {
-    const auto end = text.find(']');
-    if (end == std::string_view::npos) return bad_url("a bracket that does not end");
-    endpoint.host = lower(text.substr(1, end - 1));
-    port = text.substr(end + 1);
-  } else {
-    const auto colon = std::min(text.find(':'), text.size());
-    endpoint.host = lower(text.substr(0, colon));
-    port = text.substr(colon);
-  }
+  const auto host = parse_host(text);
+  if (!host) return bad_url("its host or its port is malformed");
+  endpoint.is_loopback = is_loopback(host->name);
+  endpoint.host = host->name;
+  if (endpoint.host.starts_with('['))
+    endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
   if (endpoint.host.empty()) return bad_url("there is no host in it");
   endpoint.port = endpoint.tls ? "443" : "80";
-  if (!port.empty()) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(port.data() + 1, port.data() + port.size(), number);
-    if (port[0] != ':' || error != std::errc() || end != port.data() + port.size() || number < 1 ||
-        number > 65535) {
-      return bad_url("the port is not a number from 1 to 65535");
-    }
-    endpoint.port = std::to_string(number);
-  }
-  endpoint.is_loopback = is_loopback_name(endpoint.host);
+  if (text.size() == host->name.size()) return {};
+  int number = 0;
+  std::from_chars(host->port.data(), host->port.data() + host->port.size(), number);
+  if (number < 1 || number > 65535) return bad_url("the port is not a number from 1 to 65535");
+  endpoint.port = std::to_string(number);
   return {};
 }
 
@@ -107,7 +87,7 @@ Result<std::vector<Endpoint>> parse_base_url(std::string_view text) {
   Endpoint endpoint;
   const std::size_t scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos) return bad_url("there is no :// in it");
-  const std::string scheme = lower(text.substr(0, scheme_end));
+  const std::string scheme = lower_case(text.substr(0, scheme_end));
   if (scheme != "http" && scheme != "https")
     return bad_url("it starts with neither http nor https");
   endpoint.tls = scheme == "https";
@@ -141,10 +121,7 @@ Result<std::string> clean_api_key(std::string_view text) {
   if (key.size() >= 2 && (key[0] == '"' || key[0] == '\'') && key.front() == key.back()) {
     key = without_blanks(key.substr(1, key.size() - 2));
   }
-  constexpr std::string_view kBearer = "bearer ";
-  if (lower(key.substr(0, kBearer.size())) == kBearer) {
-    key = without_blanks(key.substr(kBearer.size()));
-  }
+  if (const auto token = parse_bearer(key)) key = without_blanks(*token);
   for (const char c : key) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte > 0x20 && byte < 0x7f) continue;

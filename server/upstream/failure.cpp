@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mcp/text.h"
+#include "server/transport/header_text.h"
 
 namespace engramd::server {
 namespace {
@@ -57,10 +58,7 @@ json parsed(std::string_view text) {
 }
 
 bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  std::string low(text);
-  for (char& c : low) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string low = lower_case(text);
   return std::any_of(words.begin(), words.end(),
                      [&low](std::string_view word) { return low.find(word) != std::string::npos; });
 }
@@ -136,12 +134,8 @@ UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body
   const Told told = told_by(parsed(body));
   UpstreamFailure failure;
   failure.status = head.status;
-  failure.code = told.code;
   failure.which = class_of(head.status);
   failure.retry_after_ms = wait_of(head);
-  const auto text = body.find_first_not_of(" \t\r\n");
-  const bool is_html = head.content_type.starts_with("text/html") ||
-                       (text != std::string_view::npos && body[text] == '<');
   failure.message = "HTTP " + std::to_string(head.status) + ": ";
   if (head.status >= 300 && head.status < 400) {
     failure.message +=
@@ -156,7 +150,7 @@ UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body
   }
   if (told.is_error && !told.message.empty()) {
     failure.message += one_line(told.message);
-  } else if (is_html) {
+  } else if (head.content_type.starts_with("text/html") || is_web_page(body)) {
     failure.message += meaning_of(head.status) + "; a web page came instead of JSON";
   } else {
     failure.message += meaning_of(head.status);
@@ -174,11 +168,23 @@ UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body
   return failure;
 }
 
+bool is_web_page(std::string_view body) {
+  const auto first = body.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && body[first] == '<';
+}
+
+UpstreamFailure failed_because(FailureClass which, std::string message) {
+  UpstreamFailure failure;
+  failure.which = which;
+  failure.message = std::move(message);
+  failure.counts_for_breaker = which != FailureClass::kCancelled;
+  return failure;
+}
+
 UpstreamFailure failure_of_error_event(std::string_view json_text) {
   const Told told = told_by(parsed(json_text));
   UpstreamFailure failure;
   failure.status = 200;
-  failure.code = told.code;
   failure.which =
       is_quota(told) || is_unknown_model(0, told) ? FailureClass::kFinal : FailureClass::kAmbiguous;
   failure.counts_for_breaker = failure.which == FailureClass::kAmbiguous;

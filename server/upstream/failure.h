@@ -22,7 +22,6 @@ enum class FailureClass {
 struct UpstreamFailure {
   FailureClass which = FailureClass::kFinal;
   int status = 0;       // of HTTP; 0: there was no answer
-  std::string code;     // the provider's: "insufficient_quota"
   std::string message;  // one line for the user; never holds the key
   std::optional<std::int64_t> retry_after_ms;
   bool path_may_be_wrong = false;   // a 404 that names no model
@@ -39,8 +38,11 @@ struct UpstreamAnswerHead {
   std::optional<std::string> should_retry;  // x-should-retry
 };
 UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body);
+bool is_web_page(std::string_view body);  // by its first character
+// Of what came over the connection, or did not: counts for the breaker unless it was cancelled.
+UpstreamFailure failed_because(FailureClass which, std::string message);
 
-// `error`: the value of an "error" member, on whatever status. Empty text: it was no error.
+// Of an event of a stream that says that it is an error, on whatever status.
 UpstreamFailure failure_of_error_event(std::string_view json_text);
 
 Error to_error(const UpstreamFailure& failure);

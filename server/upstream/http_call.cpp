@@ -29,14 +29,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kReadBytes = 16384;
 constexpr std::size_t kBodyBytesMax = 64UL << 20;
 
-UpstreamFailure failure(FailureClass which, std::string message) {
-  UpstreamFailure out;
-  out.which = which;
-  out.message = std::move(message);
-  out.counts_for_breaker = which != FailureClass::kCancelled;
-  return out;
-}
-
 class Call {
  public:
   Call(const HttpCall& call, const HttpEvents& events, asio::ssl::context& tls,
@@ -88,10 +80,10 @@ class Call {
   }
 
   UpstreamFailure ended(FailureClass which, const std::string& step, const error_code& error) {
-    if (stop_.stop_requested()) return failure(FailureClass::kCancelled, "cancelled");
+    if (stop_.stop_requested()) return failed_because(FailureClass::kCancelled, "cancelled");
     const std::string where = call_.endpoint.authority();
-    if (timed_out_) return failure(which, where + ": time-out while " + step);
-    return failure(which, where + ": " + error.message() + " while " + step);
+    if (timed_out_) return failed_because(which, where + ": time-out while " + step);
+    return failed_because(which, where + ": " + error.message() + " while " + step);
   }
 
   std::optional<UpstreamFailure> connect() {
@@ -127,9 +119,9 @@ class Call {
     if (verdict == X509_V_OK || timed_out_ || stop_.stop_requested()) {
       return ended(FailureClass::kSafe, "agreeing on TLS", error);
     }
-    return failure(FailureClass::kFinal, call_.endpoint.authority() +
-                                             ": its certificate is not trusted: " +
-                                             X509_verify_cert_error_string(verdict));
+    return failed_because(FailureClass::kFinal, call_.endpoint.authority() +
+                                                    ": its certificate is not trusted: " +
+                                                    X509_verify_cert_error_string(verdict));
   }
 
   std::string request() const {
@@ -180,13 +172,12 @@ class Call {
       const bool closed = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
       if (error && !closed) return ended(FailureClass::kAmbiguous, "waiting for the answer", error);
       if (!reader.push({buffer.data(), n_read})) {
-        return failure(FailureClass::kAmbiguous,
-                       call_.endpoint.authority() + ": not an HTTP answer: " + reader.problem());
+        return failed_because(
+            FailureClass::kAmbiguous,
+            call_.endpoint.authority() + ": not an HTTP answer: " + reader.problem());
       }
       const bool whole = closed ? reader.finish() : reader.is_complete();
-      if (reader.has_head() && !std::exchange(head_seen, true) && !events_.on_head(reader.head())) {
-        return std::nullopt;
-      }
+      if (reader.has_head() && !std::exchange(head_seen, true)) events_.on_head(reader.head());
       if (head_seen && !events_.on_body(reader.take_body())) return std::nullopt;
       if (whole) return std::nullopt;
       if (closed) return ended(FailureClass::kAmbiguous, "the answer was not whole", error);

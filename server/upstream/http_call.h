@@ -31,9 +31,9 @@ struct HttpCall {
   HttpTimeouts timeouts;
 };
 
-struct HttpEvents {  // false: enough; the call ends without a failure
-  std::function<bool(const UpstreamAnswerHead&)> on_head;
-  std::function<bool(std::string_view)> on_body;
+struct HttpEvents {
+  std::function<void(const UpstreamAnswerHead&)> on_head;
+  std::function<bool(std::string_view)> on_body;  // false: enough; the call ends without a failure
 };
 
 // Certificates that are trusted: SSL_CERT_FILE, SSL_CERT_DIR, the system's. Any thread.

@@ -55,13 +55,13 @@ std::vector<Hop> plan_hops(const engine::ChatRequest& request, const std::string
   const bool may_local = request.route != engine::Route::kRemote;
   // Text to continue without a chat format, and exact tokens, mean this model's.
   const bool may_remote = request.route != engine::Route::kLocal && !request.messages.empty();
-  if (may_local && (names_local || !may_remote)) hops.push_back({true, ""});
+  const bool local_first = names_local || !may_remote;
+  if (may_local && local_first) hops.push_back({true, ""});
   if (may_remote) {
-    if (!names_local) add_remote(request.model);
-    if (names_local) add_remote(api.default_model);
+    add_remote(names_local ? api.default_model : request.model);
     add_remote(api.fallback_model);
   }
-  if (may_local && !names_local && may_remote) hops.push_back({true, ""});
+  if (may_local && !local_first) hops.push_back({true, ""});
   return hops;
 }
 
@@ -74,8 +74,8 @@ class Router::Run : public std::enable_shared_from_this<Run> {
         callbacks_(std::move(callbacks)),
         stop_(std::move(stop)) {}
 
-  // The chain depends on the name of the local model, so its loading is waited for where no remote
-  // model was asked for by name.
+  // The chain depends on the name of the local model, so its loading is waited for, unless only the
+  // remote may answer.
   void begin() {
     if (request_.route == engine::Route::kRemote) return plan("");
     router_.loader_.when_ready(
@@ -105,7 +105,6 @@ class Router::Run : public std::enable_shared_from_this<Run> {
               : "route remote: no model of the remote is named; set api.default_model or ask for "
                 "one"));
     }
-    if (last_error_ && reasons_.empty()) return callbacks_.on_done(*last_error_);
     callbacks_.on_done(unavailable("nobody answered: " + reasons_));
   }
 
@@ -184,7 +183,6 @@ class Router::Run : public std::enable_shared_from_this<Run> {
     if (outcome.spoke || failure.which == FailureClass::kCancelled) {
       return callbacks_.on_done(error);
     }
-    last_error_ = error;
     add_reason(model, failure.message);
     if (failure.is_bad_request && hops_.size() == 1) return callbacks_.on_done(error);
     next();
@@ -197,7 +195,6 @@ class Router::Run : public std::enable_shared_from_this<Run> {
   std::vector<Hop> hops_;
   std::size_t at_ = 0;
   std::string reasons_;  // why those before did not answer
-  std::optional<Error> last_error_;
   int attempts_ = 0;
 };
 

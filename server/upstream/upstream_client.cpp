@@ -108,14 +108,11 @@ class UpstreamClient::Chat {
     problem_.reset();
     whole_body_.clear();
     head_ = {};
-    const HttpCall call = {client_.settings_.endpoints[client_.endpoint_], "/chat/completions",
+    used_endpoint_ = client_.endpoint_;
+    const HttpCall call = {client_.settings_.endpoints[used_endpoint_], "/chat/completions",
                            client_.settings_.key, request_body(request_, model_, with_usage_),
                            client_.settings_.timeouts};
-    const HttpEvents events = {.on_head =
-                                   [this](const UpstreamAnswerHead& head) {
-                                     head_ = head;
-                                     return true;
-                                   },
+    const HttpEvents events = {.on_head = [this](const UpstreamAnswerHead& head) { head_ = head; },
                                .on_body = [this](std::string_view bytes) { return take(bytes); }};
     auto failure = run_http_call(call, events, client_.machinery_->trust, stop_.get_token());
     if (failure && reader_.is_complete()) failure.reset();  // all was said before it broke
@@ -158,12 +155,12 @@ class UpstreamClient::Chat {
 
   // A server that does not stream answers with one object.
   std::optional<UpstreamFailure> read_whole() {
-    const auto first = whole_body_.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos || whole_body_[first] == '<') {
+    const bool is_empty = whole_body_.find_first_not_of(" \t\r\n") == std::string::npos;
+    if (is_empty || is_web_page(whole_body_)) {
       UpstreamFailure failure = failure_of(head_, whole_body_);
       failure.which = FailureClass::kFinal;
       failure.path_may_be_wrong = true;
-      failure.message = first == std::string::npos
+      failure.message = is_empty
                             ? "the remote's answer is empty"
                             : "a web page came instead of JSON; is the path of the base URL right?";
       return failure;
@@ -180,11 +177,9 @@ class UpstreamClient::Chat {
   }
 
   UpstreamFailure cut_off() const {
-    UpstreamFailure failure;
-    failure.which = FailureClass::kAmbiguous;
+    UpstreamFailure failure =
+        failed_because(FailureClass::kAmbiguous, "the remote's answer broke off");
     failure.status = head_.status;
-    failure.counts_for_breaker = true;
-    failure.message = "the remote's answer broke off";
     return failure;
   }
 
@@ -226,10 +221,11 @@ class UpstreamClient::Chat {
     return at_once || wait_for(pause, stop_.get_token());
   }
 
-  // The other place where the API may be, tried once.
+  // The other place where the API may be, tried once. Counted from the one that this attempt used,
+  // since chats beside it find out the same.
   bool next_endpoint() {
     if (client_.settings_.endpoints.size() < 2 || std::exchange(other_tried_, true)) return false;
-    client_.endpoint_ = 1 - client_.endpoint_;
+    client_.endpoint_ = 1 - used_endpoint_;
     return true;
   }
 
@@ -263,6 +259,7 @@ class UpstreamClient::Chat {
   bool other_tried_ = false;
   bool with_usage_ = true;
   // Of the attempt that runs:
+  std::size_t used_endpoint_ = 0;
   AnswerReader reader_;
   std::optional<SseParser> parser_;
   std::optional<UpstreamFailure> problem_;

@@ -155,6 +155,20 @@ for (const [name, answer, tries = 1] of answered) {
   })
 }
 
+test('chats at once agree on where the API is', async () => {
+  const waiting = []
+  const server = await upstream((response, request) => {
+    if (!request.url.startsWith('/v1/')) return stream(good)(response)
+    waiting.push(response)
+    if (waiting.length === 2) waiting.forEach((each) => json(404, {})(each))
+    return undefined
+  })
+  const one = await client(server.url())
+  const both = await Promise.all([one.chat({ route: 'remote' }), one.chat({ route: 'remote' })])
+  assert.deepEqual(both.map((each) => each.text), ['Paris', 'Paris'])
+  await one.finish()
+})
+
 const failing = [
   ['401', json(401, { error: { message: 'Incorrect API key provided' } }), /HTTP 401: Incorrect API key/, 1],
   ['402', json(402, { error: { message: 'Insufficient Balance' } }), /HTTP 402: Insufficient Balance/, 1],

@@ -57,9 +57,9 @@ TEST(BaseUrl, KeepsVersionsQueriesPortsAndBrackets) {
 TEST(BaseUrl, RefusesWhatIsNoAddress) {
   for (const char* base_url :
        {"", "example.org/v1", "http", "https:", "HTTPS:/", "ftp://example.org", "https://",
-        "https:///v1", "https://example.org:0/v1", "https://example.org:http/v1",
-        "https://user:secret@example.org/v1", "https://exa mple.org", "https://[::1/v1",
-        "https://example.org/\r\nX: y"}) {
+        "https:///v1", "https://example.org:/v1", "https://[]/v1", "https://example.org:0/v1",
+        "https://example.org:http/v1", "https://user:secret@example.org/v1", "https://exa mple.org",
+        "https://[::1/v1", "https://example.org/\r\nX: y"}) {
     const auto endpoints = parse_base_url(base_url);
     ASSERT_TRUE(endpoints.has_error()) << base_url;
     EXPECT_THAT(endpoints.error().message, Not(HasSubstr("secret")));

@@ -72,6 +72,12 @@ TEST(UpstreamSettings, NoPromptLeavesWithoutAddressKeyAndConsent) {
   EXPECT_TRUE(allowed("sk-1"));
   api.allow_remote = config::AllowRemote::kFalse;
   EXPECT_FALSE(allowed("sk-1"));
+  for (const char* stranger :
+       {"http://127.0.0.1.example.org", "http://127.example.org", "http://x.localhost"}) {
+    api.base_url = stranger;
+    api.allow_remote = config::AllowRemote::kAuto;
+    EXPECT_FALSE(allowed("")) << stranger;
+  }
   api.base_url = "http://127.0.0.1:8080";
   api.allow_remote = config::AllowRemote::kAuto;
   EXPECT_TRUE(allowed(""));
