@@ -121,6 +121,8 @@ struct ApiOptions {
   std::string default_model;
   std::string fallback_model;
   AllowRemote allow_remote = AllowRemote::kAuto;  // kAuto: when a base URL and a key are set
+  std::string proxy;  // "http://host:port", also for loopback; "none"; empty: http_proxy and so on
+  std::int64_t tokens_per_day_max = 0;  // of remotes, per UTC day; 0: no limit
 };
 
 // A limit on everything that a client can make large.

@@ -7,7 +7,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost1.81-dev libtomlplusplu
 nlohmann-json3-dev libspdlog-dev libsqlite3-dev libpcre2-dev libutf8proc-dev nettle-dev \
 liburing-dev libssl-dev"
 # The tests, besides Node.js, which need_node below adds where it is missing.
-test_packages="libgtest-dev libgmock-dev zlib1g-dev"
+test_packages="libgtest-dev libgmock-dev zlib1g-dev tinyproxy-bin"
 # What .ci/run adds: format and tidy, the compiler with libFuzzer, and git for the list of files.
 ci_packages="clang clang-format clang-tidy libclang-rt-14-dev git"
 

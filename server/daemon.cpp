@@ -50,10 +50,10 @@ mcp::Limits to_mcp_limits(const config::Options& options) {
 
 // Members in the order of construction; destruction is the shutdown order, last to first.
 struct Daemon::Impl {
-  Impl(config::Options given, const std::string& api_key, bool conformance)
+  Impl(config::Options given, const RemoteEnvironment& environment, bool conformance)
       : options(std::move(given)),
         logger(make_logger(options.log)),
-        router(make_router(api_key)),
+        router(make_router(environment)),
         loader([this] { return open_model(); }, post()),
         services(make_services()),
         registry(make_full_registry(conformance)),
@@ -87,18 +87,20 @@ struct Daemon::Impl {
                     ready(static_cast<engine::ChatBackend*>(engine.value()));
                   });
                 },
+            .remote_router = router.get(),
             .chat_log = [this](const engine::ChatResult& result) { log_chat(*logger, result); }};
   }
 
   // Null: no prompt leaves this machine.
-  std::unique_ptr<Router> make_router(const std::string& api_key) {
-    auto settings = upstream_settings(options.api, api_key);
+  std::unique_ptr<Router> make_router(const RemoteEnvironment& environment) {
+    auto settings = upstream_settings(options.api, environment);
     if (settings.has_error()) {
       logger->error("no remote: {}", settings.error().message);
       return nullptr;
     }
     if (!settings->has_value()) return nullptr;
-    return std::make_unique<Router>(options, loader, std::move(**settings), post());
+    return std::make_unique<Router>(options, loader, std::move(**settings), post(),
+                                    [this](const std::string& what) { logger->warn("{}", what); });
   }
 
   mcp::Registry make_full_registry(bool conformance) {
@@ -256,8 +258,8 @@ struct Daemon::Impl {
   std::optional<engine::TableStamp> announced;  // of the table, to who subscribed
 };
 
-Daemon::Daemon(config::Options options, const std::string& api_key, bool conformance)
-    : impl_(std::make_unique<Impl>(std::move(options), api_key, conformance)) {}
+Daemon::Daemon(config::Options options, const RemoteEnvironment& environment, bool conformance)
+    : impl_(std::make_unique<Impl>(std::move(options), environment, conformance)) {}
 
 Daemon::~Daemon() = default;
 

@@ -15,14 +15,14 @@
 #include "server/listeners.h"
 #include "server/service_manager.h"
 #include "server/tools/services.h"
+#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 
 class Daemon {
  public:
-  // api_key: the remote's, as it stands in its variable. conformance: with the fixtures of the
-  // public MCP suite (server/conformance).
-  explicit Daemon(config::Options options, const std::string& api_key = {},
+  // conformance: with the fixtures of the public MCP suite (server/conformance).
+  explicit Daemon(config::Options options, const RemoteEnvironment& environment = {},
                   bool conformance = false);
   ~Daemon();  // ends the engine, after the step that it is in; waits for a model that still loads
 

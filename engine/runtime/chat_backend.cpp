@@ -30,8 +30,24 @@ const char* name_of(FinishReason reason) {
       return "stop";
     case FinishReason::kLength:
       return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+    case FinishReason::kContentFilter:
+      return "content_filter";
     case FinishReason::kCancelled:
       return "cancelled";
+  }
+  return "";
+}
+
+const char* name_of(UsageSource source) {
+  switch (source) {
+    case UsageSource::kMeasured:
+      return "measured";
+    case UsageSource::kReported:
+      return "reported";
+    case UsageSource::kEstimated:
+      return "estimated";
   }
   return "";
 }

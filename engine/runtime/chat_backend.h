@@ -1,7 +1,8 @@
-// ChatBackend: messages in, token stream out. LocalChat (the engine) implements it now;
-// UpstreamChat and Router will. Typed all the way: JSON belongs to mcp/ and the server's glue.
-// Threads: start() may be called from any thread; callbacks run on the backend's own thread, in
-// order, on_done exactly once and last. Callers that live elsewhere post() back.
+// ChatBackend: messages in, token stream out. The local engine and the server's Router implement
+// it. Typed all the way: JSON belongs to mcp/ and the server's glue, and is text here where a
+// remote's words are passed on. Threads: start() may be called from any thread; callbacks run on
+// the backend's own thread, in order, on_done exactly once and last. Callers that live elsewhere
+// post() back.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,10 @@ struct ChatRequest {
   // What the answer has to be; end-of-sentence comes when it is complete. Null: anything.
   std::shared_ptr<const JsonGrammar> grammar;
   bool engram_enabled = true;
+  // Of a request that came in OpenAI's words, or can be put into them: all of it as JSON, for a
+  // remote, which understands more than the members above. Empty: it is made of them.
+  std::string openai_request;
+  std::string local_refusal;  // why the local engine cannot serve it ("tools: ..."); empty: it can
 };
 
 // N-gram look-ups of a span of tokens, per order (index 0 is order 2).
@@ -56,18 +61,37 @@ struct EngramCounts {
   void add(const EngramCounts& other);
 };
 
-enum class FinishReason { kStop, kLength, kCancelled };
-const char* name_of(FinishReason reason);  // "stop", "length", "cancelled"
+enum class FinishReason { kStop, kLength, kCancelled, kToolCalls, kContentFilter };
+const char* name_of(FinishReason reason);  // "stop", "length", "cancelled", "tool_calls" ...
+
+// What a model asks its client to run; of remotes only.
+struct ToolCall {
+  std::string id, name;
+  std::string arguments;  // JSON
+};
+struct ToolCallDelta {
+  std::size_t index = 0;  // of the calls of this answer
+  ToolCall piece;         // id and name in a call's first piece; arguments grow
+};
 
 struct ChatDelta {
   std::string text;  // whole UTF-8 characters; may be empty
-  std::optional<SampledToken> token;
+  std::optional<SampledToken> token = {};
+  // Of remotes only:
+  std::string reasoning = {};  // thought, not said
+  std::vector<ToolCallDelta> tool_calls = {};
 };
+
+enum class UsageSource { kMeasured, kReported, kEstimated };
+const char* name_of(UsageSource source);  // "measured", "reported", "estimated"
 
 struct ChatResult {
   std::string text;
+  std::string reasoning;             // thought, not said; this and the next of remotes only
+  std::vector<ToolCall> tool_calls;  // whole; arguments are valid JSON
   FinishReason finish_reason = FinishReason::kStop;
   std::string stop_matched;  // which stop text, empty for end-of-sentence
+  UsageSource usage_source = UsageSource::kMeasured;
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_prompt_tokens = 0;
   std::int64_t completion_tokens = 0;

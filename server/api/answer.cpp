@@ -3,6 +3,8 @@
 #include <stop_token>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "server/api/model_wait.h"
 #include "server/tools/chat_run.h"
 
@@ -24,25 +26,51 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
       if (const auto self = weak.lock()) self->client_gone();
     });
     writer_->waiting();
+    const bool may_route =
+        router() != nullptr && plan_.remote && plan_.remote->route != engine::Route::kLocal;
+    if (plan_.beyond_local && !may_route) return end(plan_.beyond_local);
     when_model_ready(context_, plan_.model,
-                     [self = shared_from_this()](ApiResult<engine::LocalEngine*> model) {
-                       if (!self->ended_) self->model_ready(std::move(model));
+                     [self = shared_from_this(), may_route](ApiResult<engine::LocalEngine*> model) {
+                       if (!self->ended_) self->model_ready(std::move(model), may_route);
                      });
   }
 
  private:
-  void model_ready(ApiResult<engine::LocalEngine*> model) {
+  engine::ChatBackend* router() const { return context_.services.remote_router; }
+
+  void model_ready(ApiResult<engine::LocalEngine*> model, bool may_route) {
+    const bool wants_remote = may_route && plan_.remote->route == engine::Route::kRemote;
+    if (may_route && (wants_remote || model.has_error() || plan_.beyond_local)) {
+      return ask_remote(model.has_value());
+    }
     if (model.has_error()) return end(model.error());
     const engine::LocalEngine& engine = **model;
     facts_ = {engine.facts().name, &engine.tokenizer()};
     auto requests = plan_.requests(engine);
     if (requests.has_error()) return end(requests.error());
     n_left_ = requests->size();
+    // Whoever asks for several choices or probabilities means this model's.
+    const bool by_router = may_route && !plan_.beyond_remote;
     for (std::size_t i = 0; i < requests->size(); ++i) {
-      start_choice(**model, i, std::move((*requests)[i]));
+      engine::ChatRequest& request = (*requests)[i];
+      request.model.clear();  // the name was checked; the engine need not explain a fallback
+      start_choice(by_router ? *router() : **model, i, std::move(request));
     }
+    if (by_router) return;  // who answers is not known yet
     // The engine refuses inside start(), so every refusal was posted before this.
     context_.services.post([self = shared_from_this()] { self->accept(); });
+  }
+
+  void ask_remote(bool names_local) {
+    if (plan_.beyond_remote) return end(plan_.beyond_remote);
+    facts_.model = !names_local && !plan_.model.empty()
+                       ? plan_.model
+                       : context_.services.options.api.default_model;
+    n_left_ = 1;
+    engine::ChatRequest request = *plan_.remote;
+    request.model = names_local ? "" : plan_.model;
+    if (plan_.beyond_local) request.local_refusal = plan_.beyond_local->message;
+    start_choice(*router(), 0, std::move(request));
   }
 
   void accept() {
@@ -50,7 +78,6 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   }
 
   void start_choice(engine::ChatBackend& backend, std::size_t index, engine::ChatRequest request) {
-    request.model.clear();  // the name was checked; the engine need not explain a fallback
     ChatEvents events;
     events.on_delta = [self = shared_from_this(), index](const engine::ChatDelta& delta) {
       self->accept();
@@ -98,6 +125,13 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
 };
 
 }  // namespace
+
+nlohmann::json provenance_json(const engine::ChatResult& result) {
+  nlohmann::json provenance = {
+      {"served_by", result.served_by}, {"model", result.model}, {"attempts", result.attempts}};
+  if (!result.fallback_reason.empty()) provenance["fallback_reason"] = result.fallback_reason;
+  return provenance;
+}
 
 void run_answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange, AnswerPlan plan,
                 std::shared_ptr<AnswerWriter> writer) {

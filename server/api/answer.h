@@ -1,14 +1,17 @@
 // run_answer(): the way of one request for generated text, the same for every family: wait for the
 // model, start one chat per choice, hand over what they say, end once, and stop everything when the
-// client goes. How an answer is worded is its AnswerWriter's business.
-// On the io thread.
+// client goes. Where a remote may be asked, the router decides who answers. How an answer is worded
+// is its AnswerWriter's business. On the io thread.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "engine/runtime/local_engine.h"
 #include "server/api/api_call.h"
@@ -20,7 +23,7 @@ namespace engramd::server {
 // token.
 struct AnswerFacts {
   std::string model;
-  const engine::Tokenizer* tokenizer = nullptr;  // lives as long as the daemon
+  const engine::Tokenizer* tokenizer = nullptr;  // lives as long as the daemon; null: a remote's
 };
 
 class AnswerWriter {
@@ -41,7 +44,14 @@ struct AnswerPlan {
   std::string model;       // as asked for; empty: whichever is open
   // One per choice. Called when the model is there.
   std::function<ApiResult<std::vector<engine::ChatRequest>>(const engine::LocalEngine&)> requests;
+  // What a remote is asked, with openai_request; nullopt: only the local engine can answer.
+  std::optional<engine::ChatRequest> remote;
+  std::optional<ApiError> beyond_local;   // why the local engine cannot
+  std::optional<ApiError> beyond_remote;  // why a remote cannot
 };
+
+// "engramd" in an answer: served_by, model, attempts, and fallback_reason where there is one.
+nlohmann::json provenance_json(const engine::ChatResult& result);
 
 void run_answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange, AnswerPlan plan,
                 std::shared_ptr<AnswerWriter> writer);

@@ -25,6 +25,8 @@ json usage_json(std::int64_t input_tokens, std::int64_t cached_tokens, std::int6
 
 const char* stop_reason(const engine::ChatResult& result) {
   if (result.finish_reason == engine::FinishReason::kLength) return "max_tokens";
+  if (result.finish_reason == engine::FinishReason::kToolCalls) return "tool_use";
+  if (result.finish_reason == engine::FinishReason::kContentFilter) return "refusal";
   return result.stop_matched.empty() ? "end_turn" : "stop_sequence";
 }
 
@@ -42,15 +44,32 @@ json message_json(const std::string& id, const std::string& model) {
           {"stop_sequence", nullptr}};
 }
 
+json content_json(const engine::ChatResult& result) {
+  json content = json::array();
+  if (!result.reasoning.empty()) {
+    content.push_back({{"type", "thinking"}, {"thinking", result.reasoning}, {"signature", ""}});
+  }
+  if (!result.text.empty()) content.push_back({{"type", "text"}, {"text", result.text}});
+  for (const engine::ToolCall& call : result.tool_calls) {
+    const json input = json::parse(call.arguments, nullptr, false);
+    content.push_back({{"type", "tool_use"},
+                       {"id", call.id},
+                       {"name", call.name},
+                       {"input", input.is_object() ? input : json::object()}});
+  }
+  return content;
+}
+
 class WholeMessage final : public AnswerWriter {
  public:
   explicit WholeMessage(ApiCall call) : call_(std::move(call)) {}
 
-  void accepted(const AnswerFacts& facts) override { facts_ = facts; }
+  void accepted(const AnswerFacts&) override {}
   void delta(std::size_t, const engine::ChatDelta&) override {}
   void choice_done(std::size_t, const engine::ChatResult& result) override {
-    body_ = message_json(make_id("msg_"), facts_.model);
-    if (!result.text.empty()) body_["content"] = {{{"type", "text"}, {"text", result.text}}};
+    body_ = message_json(make_id("msg_"), result.model);
+    body_["content"] = content_json(result);
+    body_["engramd"] = provenance_json(result);
     body_["stop_reason"] = stop_reason(result);
     body_["stop_sequence"] = stop_sequence(result);
     body_["usage"] =
@@ -61,7 +80,6 @@ class WholeMessage final : public AnswerWriter {
 
  private:
   const ApiCall call_;
-  AnswerFacts facts_;
   json body_;
 };
 
@@ -76,23 +94,33 @@ class StreamedMessage final : public AnswerWriter {
     json message = message_json(make_id("msg_"), facts.model);
     message["usage"] = usage_json(*prompt_tokens_, 0, 1);  // what is cached shows at the end
     send("message_start", {{"message", std::move(message)}});
-    send("content_block_start",
-         {{"index", 0}, {"content_block", {{"type", "text"}, {"text", ""}}}});
   }
 
   void delta(std::size_t, const engine::ChatDelta& delta) override {
-    if (delta.text.empty()) return;
-    send("content_block_delta",
-         {{"index", 0}, {"delta", {{"type", "text_delta"}, {"text", delta.text}}}});
+    if (!delta.reasoning.empty()) {
+      open("thinking", {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
+      send_delta(n_blocks_ - 1, {{"type", "thinking_delta"}, {"thinking", delta.reasoning}});
+    }
+    if (!delta.text.empty()) {
+      open("text", {{"type", "text"}, {"text", ""}});
+      send_delta(n_blocks_ - 1, {{"type", "text_delta"}, {"text", delta.text}});
+    }
+    for (const engine::ToolCallDelta& call : delta.tool_calls) {
+      if (call.index >= call_blocks_.size()) open_call(call.piece);
+      send_delta(call_blocks_[call.index],
+                 {{"type", "input_json_delta"}, {"partial_json", call.piece.arguments}});
+    }
   }
 
   void choice_done(std::size_t, const engine::ChatResult& result) override {
-    send("content_block_stop", {{"index", 0}});
+    close();
+    for (const int block : call_blocks_) send("content_block_stop", {{"index", block}});
     send("message_delta",
          {{"delta",
            {{"stop_reason", stop_reason(result)}, {"stop_sequence", stop_sequence(result)}}},
-          {"usage", usage_json(result.prompt_tokens, result.cached_prompt_tokens,
-                               result.completion_tokens)}});
+          {"usage",
+           usage_json(result.prompt_tokens, result.cached_prompt_tokens, result.completion_tokens)},
+          {"engramd", provenance_json(result)}});
   }
 
   void done() override {
@@ -107,6 +135,39 @@ class StreamedMessage final : public AnswerWriter {
     stream_->event(type, event);
   }
 
+  // Text and thoughts: a block until the other begins, or a call.
+  void open(const std::string& type, json block) {
+    if (type == open_) return;
+    close();
+    open_ = type;
+    start_block(std::move(block));
+  }
+
+  // Blocks of calls stay open, since their pieces may take turns.
+  void open_call(const engine::ToolCall& call) {
+    close();
+    call_blocks_.push_back(n_blocks_);
+    start_block(
+        {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", json::object()}});
+  }
+
+  void start_block(json block) {
+    send("content_block_start", {{"index", n_blocks_++}, {"content_block", std::move(block)}});
+  }
+
+  void send_delta(int block, json delta) {
+    send("content_block_delta", {{"index", block}, {"delta", std::move(delta)}});
+  }
+
+  void close() {
+    if (open_.empty()) return;
+    open_.clear();
+    send("content_block_stop", {{"index", n_blocks_ - 1}});
+  }
+
+  std::string open_;  // "text", "thinking" or empty: always the last block
+  int n_blocks_ = 0;
+  std::vector<int> call_blocks_;  // of each call
   const std::shared_ptr<EventStream> stream_;
   const std::shared_ptr<std::int64_t> prompt_tokens_;  // known when the request is made
 };
@@ -149,6 +210,8 @@ void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   AnswerPlan plan;
   plan.counted_as = "messages";
   plan.model = parsed->model;
+  plan.remote = parsed->chat;
+  plan.beyond_local = parsed->beyond_local;
   plan.requests = [request = std::move(*parsed), prompt_tokens](const engine::LocalEngine& engine) {
     return to_requests(request, engine, *prompt_tokens);
   };

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "server/api/anthropic_to_openai.h"
 #include "server/api/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/request_fields.h"
@@ -26,8 +27,8 @@ std::string block_text(RequestFields block, const json& value) {
                        {"input", value.value("input", json())}};
     return call.dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  block.refuse("type", "expected text, tool_use or tool_result, got \"" + type +
-                           "\": this model reads text only");
+  block.refuse_locally("type", "expected text, tool_use or tool_result, got \"" + type +
+                                   "\": this model reads text only");
   return "";
 }
 
@@ -83,7 +84,7 @@ void refuse_tool_use(RequestFields& fields) {
   const json* choice = fields.object("tool_choice");
   const bool unused = choice != nullptr && choice->value("type", json()) == "none";
   if (tools != nullptr && !tools->empty() && !unused) {
-    fields.refuse("tools", "this model's chat template has no tools; leave them out");
+    fields.refuse_locally("tools", "this model's chat template has no tools; leave them out");
   }
 }
 
@@ -93,8 +94,8 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
                                             AnthropicCall call) {
   const auto parsed = parse_json_body(body, options.limits.json_depth_max);
   if (parsed.has_error()) return parsed.error();
-  std::optional<ApiError> error;
-  RequestFields fields(*parsed, error);
+  RequestProblems problems;
+  RequestFields fields(*parsed, problems);
   const config::SamplingDefaults& defaults = options.sampling;
   AnthropicRequest request;
   request.model = fields.text("model").value_or("");
@@ -112,7 +113,10 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
   sampling.seed = random_seed();
   read_messages(fields, request.chat);
   refuse_tool_use(fields);
-  if (error) return *error;
+  if (problems.wrong) return *problems.wrong;
+  request.beyond_local = problems.beyond_local;
+  request.chat.openai_request =
+      anthropic_to_openai(*parsed).dump(-1, ' ', false, json::error_handler_t::replace);
   return request;
 }
 

@@ -14,6 +14,7 @@ namespace engramd::server {
 struct AnthropicRequest {
   std::string model;
   bool stream = false;
+  std::optional<ApiError> beyond_local;  // why the local engine cannot serve it
   engine::ChatRequest chat;
 };
 

@@ -58,6 +58,14 @@ bool read_engram(RequestFields& fields) {
   return true;
 }
 
+engine::Route read_route(RequestFields& fields) {
+  const std::string route = fields.text("route").value_or("auto");
+  if (route == "local") return engine::Route::kLocal;
+  if (route == "remote") return engine::Route::kRemote;
+  if (route != "auto") fields.refuse("route", "expected auto, local or remote");
+  return engine::Route::kAuto;
+}
+
 }  // namespace
 
 std::uint64_t random_seed() {
@@ -103,6 +111,7 @@ GenerationRequest read_generation(RequestFields& fields, const config::SamplingD
       static_cast<int>(max_completion.value_or(max_tokens.value_or(defaults.max_tokens)));
   request.chat.stop = read_stop_texts(fields, "stop");
   request.chat.engram_enabled = read_engram(fields);
+  request.chat.route = read_route(fields);
   read_sampling(fields, defaults, request.chat.sampling);
   return request;
 }

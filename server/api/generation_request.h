@@ -1,6 +1,6 @@
 // What OpenAI's chat completions and completions have in common: the options of an answer, parsed
 // and checked. Also where their extension fields are read (top_k, min_p, repetition_penalty,
-// engram). Pure.
+// engram, route). Pure.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,7 @@ struct GenerationRequest {
   bool stream = false;
   bool include_usage = false;  // a last chunk with token counts
   int n_choices = 1;
+  std::optional<ApiError> beyond_local;  // why the local engine cannot serve it
   // Everything but what is answered; each choice is a copy with a seed of its own.
   engine::ChatRequest chat;
 

@@ -37,6 +37,40 @@ class Envelope {
   const std::int64_t created_;
 };
 
+json call_json(const engine::ToolCall& call) {
+  json function = {{"arguments", call.arguments}};
+  if (!call.name.empty()) function["name"] = call.name;
+  json entry = {{"function", std::move(function)}};
+  if (!call.id.empty()) {
+    entry["id"] = call.id;
+    entry["type"] = "function";
+  }
+  return entry;
+}
+
+json message_json(const engine::ChatResult& result) {
+  json message = {{"role", "assistant"}, {"content", result.text}, {"refusal", nullptr}};
+  if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
+  if (result.tool_calls.empty()) return message;
+  if (result.text.empty()) message["content"] = nullptr;
+  for (const engine::ToolCall& call : result.tool_calls) {
+    message["tool_calls"].push_back(call_json(call));
+  }
+  return message;
+}
+
+json delta_json(const engine::ChatDelta& delta) {
+  json entry = json::object();
+  if (!delta.reasoning.empty()) entry["reasoning_content"] = delta.reasoning;
+  for (const engine::ToolCallDelta& call : delta.tool_calls) {
+    json piece = call_json(call.piece);
+    piece["index"] = call.index;
+    entry["tool_calls"].push_back(std::move(piece));
+  }
+  if (entry.empty() || !delta.text.empty()) entry["content"] = delta.text;
+  return entry;
+}
+
 class WholeAnswer final : public AnswerWriter {
  public:
   WholeAnswer(ApiCall call, int n_choices, bool logprobs)
@@ -49,9 +83,11 @@ class WholeAnswer final : public AnswerWriter {
 
   void choice_done(std::size_t choice, const engine::ChatResult& result) override {
     usage_.add(result, counted_++ > 0);
+    facts_.model = result.model;
+    provenance_ = provenance_json(result);
     choices_[choice] = {
         {"index", choice},
-        {"message", {{"role", "assistant"}, {"content", result.text}, {"refusal", nullptr}}},
+        {"message", message_json(result)},
         {"logprobs", logprobs_ ? chat_logprobs(tokens_of(result), *facts_.tokenizer) : json()},
         {"finish_reason", name_of(result.finish_reason)}};
   }
@@ -59,6 +95,7 @@ class WholeAnswer final : public AnswerWriter {
   void done() override {
     json body = envelope_.with(facts_.model, std::move(choices_));
     body["usage"] = usage_.to_json();
+    body["engramd"] = provenance_;
     call_.respond(200, body);
   }
   void failed(const ApiError& error) override { call_.fail(error); }
@@ -68,6 +105,7 @@ class WholeAnswer final : public AnswerWriter {
   const Envelope envelope_{"chat.completion"};
   AnswerFacts facts_;
   json::array_t choices_;
+  json provenance_;
   const bool logprobs_;
   UsageCounter usage_;
   int counted_ = 0;
@@ -93,14 +131,15 @@ class StreamedAnswer final : public AnswerWriter {
 
   void delta(std::size_t choice, const engine::ChatDelta& delta) override {
     const auto tokens = logprobs_ ? tokens_[choice].push(delta) : no_tokens();
-    if (delta.text.empty() && tokens.empty()) return;
-    send(choice, {{"content", delta.text}}, tokens, nullptr);
+    const bool says = !delta.text.empty() || !delta.reasoning.empty() || !delta.tool_calls.empty();
+    if (says || !tokens.empty()) send(choice, delta_json(delta), tokens, nullptr);
   }
 
   void choice_done(std::size_t choice, const engine::ChatResult& result) override {
     usage_.add(result, counted_++ > 0);
     const auto rest = tokens_[choice].rest();
     if (!rest.empty()) send(choice, {{"content", ""}}, rest, nullptr);
+    provenance_ = provenance_json(result);
     send(choice, json::object(), {}, name_of(result.finish_reason));
   }
 
@@ -126,6 +165,7 @@ class StreamedAnswer final : public AnswerWriter {
                   {"finish_reason", finish_reason == nullptr ? json() : json(finish_reason)}};
     json chunk = envelope_.with(facts_.model, json::array({std::move(entry)}));
     if (include_usage_) chunk["usage"] = nullptr;
+    if (finish_reason != nullptr) chunk["engramd"] = provenance_;
     stream_->data(chunk);
   }
 
@@ -135,9 +175,20 @@ class StreamedAnswer final : public AnswerWriter {
   const bool include_usage_;
   AnswerFacts facts_;
   std::vector<TextTokens> tokens_;  // per choice
+  json provenance_;
   UsageCounter usage_;
   int counted_ = 0;
 };
+
+std::optional<ApiError> beyond_remote(const GenerationRequest& request) {
+  if (request.n_choices > 1) {
+    return bad_field("n", "n: a remote answers once; more choices are the local model's");
+  }
+  if (request.chat.logprobs) {
+    return bad_field("logprobs", "logprobs: of the local model only");
+  }
+  return std::nullopt;
+}
 
 void answer_chat(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   ApiCall call(exchange, ApiFamily::kOpenAi);
@@ -153,6 +204,9 @@ void answer_chat(const ApiContext& context, std::shared_ptr<HttpExchange> exchan
   AnswerPlan plan;
   plan.counted_as = "chat.completions";
   plan.model = parsed->model;
+  plan.remote = parsed->chat;
+  plan.beyond_local = parsed->beyond_local;
+  plan.beyond_remote = beyond_remote(*parsed);
   plan.requests = [request = std::move(*parsed)](
                       const engine::LocalEngine&) -> ApiResult<std::vector<engine::ChatRequest>> {
     std::vector<engine::ChatRequest> requests;

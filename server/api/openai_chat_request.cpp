@@ -24,22 +24,25 @@ void refuse_tools(RequestFields& fields) {
   const bool unused = choice != nullptr && *choice == "none";
   for (const char* name : {"tools", "functions"}) {
     if (has_entries(fields.find(name)) && !unused) {
-      fields.refuse(name,
-                    "this model's chat template has no tools; leave them out, or ask for JSON "
-                    "with response_format");
+      fields.refuse_locally(
+          name,
+          "this model's chat template has no tools; leave them out, or ask for JSON "
+          "with response_format");
     }
   }
   const bool demanded = choice != nullptr && *choice != "none" && *choice != "auto";
   if (demanded) {
-    fields.refuse("tool_choice",
-                  "this model's chat template has no tools; expected \"none\" or \"auto\"");
+    fields.refuse_locally("tool_choice",
+                          "this model's chat template has no tools; expected \"none\" or \"auto\"");
   }
 }
 
 void refuse_other_than_text(RequestFields& fields) {
   const json* modalities = fields.array("modalities");
   for (const json& modality : modalities != nullptr ? *modalities : json::array()) {
-    if (modality != "text") fields.refuse("modalities", "this model answers with text only");
+    if (modality != "text") {
+      fields.refuse_locally("modalities", "this model answers with text only");
+    }
   }
 }
 
@@ -86,15 +89,17 @@ ApiResult<GenerationRequest> parse_openai_chat(std::string_view body,
                                                const config::Options& options) {
   const auto parsed = parse_json_body(body, options.limits.json_depth_max);
   if (parsed.has_error()) return parsed.error();
-  std::optional<ApiError> error;
-  RequestFields fields(*parsed, error);
+  RequestProblems problems;
+  RequestFields fields(*parsed, problems);
   GenerationRequest request = read_generation(fields, options.sampling);
   request.chat.messages = read_openai_messages(fields);
   refuse_tools(fields);
   refuse_other_than_text(fields);
   read_logprobs(fields, request.chat);
   read_response_format(fields, body, request.chat);
-  if (error) return *error;
+  if (problems.wrong) return *problems.wrong;
+  request.beyond_local = problems.beyond_local;
+  request.chat.openai_request = body;
   return request;
 }
 

@@ -85,8 +85,8 @@ ApiResult<CompletionRequest> parse_openai_completion(std::string_view body,
                                                      const config::Options& options) {
   const auto parsed = parse_json_body(body, options.limits.json_depth_max);
   if (parsed.has_error()) return parsed.error();
-  std::optional<ApiError> error;
-  RequestFields fields(*parsed, error);
+  RequestProblems problems;
+  RequestFields fields(*parsed, problems);
   CompletionRequest request;
   request.generation = read_generation(fields, options.sampling);
   request.prompts = read_texts(fields, "prompt", kPromptsMax);
@@ -96,7 +96,7 @@ ApiResult<CompletionRequest> parse_openai_completion(std::string_view body,
     request.generation.chat.sampling.top_logprobs = static_cast<int>(*n);
   }
   refuse_unsupported(fields, request);
-  if (error) return *error;
+  if (problems.wrong) return *problems.wrong;
   return request;
 }
 

@@ -29,8 +29,8 @@ struct EmbeddingsRequest {
 ApiResult<EmbeddingsRequest> parse(std::string_view body, const config::Options& options) {
   const auto parsed = parse_json_body(body, options.limits.json_depth_max);
   if (parsed.has_error()) return parsed.error();
-  std::optional<ApiError> error;
-  RequestFields fields(*parsed, error);
+  RequestProblems problems;
+  RequestFields fields(*parsed, problems);
   EmbeddingsRequest request;
   request.model = fields.text("model").value_or("");
   request.inputs = read_texts(fields, "input", kInputsMax);
@@ -42,7 +42,7 @@ ApiResult<EmbeddingsRequest> parse(std::string_view body, const config::Options&
   if (fields.find("dimensions") != nullptr) {
     fields.refuse("dimensions", "the length of this model's vectors is fixed; leave it out");
   }
-  if (error) return *error;
+  if (problems.wrong) return *problems.wrong;
   return request;
 }
 

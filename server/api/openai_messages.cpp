@@ -24,7 +24,7 @@ std::string part_text(RequestFields& part) {
     return part.required_text("text");
   }
   if (type == "refusal") return part.required_text("refusal");
-  part.refuse("type", "expected text, got " + type + ": this model reads text only");
+  part.refuse_locally("type", "expected text, got " + type + ": this model reads text only");
   return "";
 }
 

@@ -5,6 +5,7 @@
 namespace engramd::server {
 
 void UsageCounter::add(const engine::ChatResult& result, bool shares_prompt) {
+  is_known_ = is_known_ && result.usage_source != engine::UsageSource::kEstimated;
   completion_tokens_ += result.completion_tokens;
   if (shares_prompt) return;
   prompt_tokens_ += result.prompt_tokens;
@@ -12,6 +13,7 @@ void UsageCounter::add(const engine::ChatResult& result, bool shares_prompt) {
 }
 
 nlohmann::json UsageCounter::to_json() const {
+  if (!is_known_) return nullptr;
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", completion_tokens_},
           {"total_tokens", prompt_tokens_ + completion_tokens_},

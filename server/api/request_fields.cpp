@@ -17,14 +17,14 @@ std::string number_text(double value) {
 
 }  // namespace
 
-RequestFields::RequestFields(const json& object, std::string path, std::optional<ApiError>& error)
-    : object_(&object), path_(std::move(path)), error_(&error) {}
+RequestFields::RequestFields(const json& object, std::string path, RequestProblems& problems)
+    : object_(&object), path_(std::move(path)), problems_(&problems) {}
 
-RequestFields::RequestFields(const json& request, std::optional<ApiError>& error)
-    : RequestFields(request, "", error) {}
+RequestFields::RequestFields(const json& request, RequestProblems& problems)
+    : RequestFields(request, "", problems) {}
 
 RequestFields RequestFields::inside(const json& object, const std::string& name) const {
-  return {object, path_of(name), *error_};
+  return {object, path_of(name), *problems_};
 }
 
 const json* RequestFields::find(const char* name) const {
@@ -39,7 +39,13 @@ std::string RequestFields::path_of(const std::string& name) const {
 void RequestFields::refuse(const std::string& name, const std::string& message) {
   if (failed()) return;
   const std::string path = path_of(name);
-  *error_ = bad_field(path, path + ": " + message);
+  problems_->wrong = bad_field(path, path + ": " + message);
+}
+
+void RequestFields::refuse_locally(const std::string& name, const std::string& message) {
+  if (problems_->beyond_local) return;
+  const std::string path = path_of(name);
+  problems_->beyond_local = bad_field(path, path + ": " + message);
 }
 
 void RequestFields::refuse_type(const std::string& name, const char* expected, const json& got) {

@@ -1,6 +1,7 @@
 // RequestFields: typed reading of one JSON object of a request. null counts as absent, unknown
 // fields are never looked at; the first field that is wrong is remembered, later reads then give
-// nothing that matters. For one parse function, on its stack. Pure.
+// nothing that matters; so is the first that only a remote can serve. For one parse function, on
+// its stack. Pure.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +20,15 @@ namespace engramd::server {
 // Of one request, in every API.
 inline constexpr std::size_t kMessagesMax = 4096;
 
+struct RequestProblems {
+  std::optional<ApiError> wrong;         // whoever is asked
+  std::optional<ApiError> beyond_local;  // the local engine cannot do it, a remote perhaps
+};
+
 class RequestFields {
  public:
-  // `error` is shared by all objects of one request.
-  RequestFields(const nlohmann::json& request, std::optional<ApiError>& error);
+  // `problems` is shared by all objects of one request.
+  RequestFields(const nlohmann::json& request, RequestProblems& problems);
   // An object inside: `name` is its path from here ("messages[0]").
   RequestFields inside(const nlohmann::json& object, const std::string& name) const;
 
@@ -30,6 +36,7 @@ class RequestFields {
   const nlohmann::json* find(const char* name) const;
   std::string path_of(const std::string& name) const;
   void refuse(const std::string& name, const std::string& message);
+  void refuse_locally(const std::string& name, const std::string& message);
   void refuse_type(const std::string& name, const char* expected, const nlohmann::json& got);
 
   std::optional<std::string> text(const char* name);
@@ -40,14 +47,14 @@ class RequestFields {
   const nlohmann::json* array(const char* name);
   const nlohmann::json* object(const char* name);
 
-  bool failed() const { return error_->has_value(); }
+  bool failed() const { return problems_->wrong.has_value(); }
 
  private:
-  RequestFields(const nlohmann::json& object, std::string path, std::optional<ApiError>& error);
+  RequestFields(const nlohmann::json& object, std::string path, RequestProblems& problems);
 
   const nlohmann::json* object_;
   std::string path_;
-  std::optional<ApiError>* error_;
+  RequestProblems* problems_;
 };
 
 }  // namespace engramd::server

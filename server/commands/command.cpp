@@ -61,11 +61,6 @@ std::string flag_or(const config::EffectiveConfig& config, const std::string& fl
   return values.empty() ? otherwise : values.back();
 }
 
-std::string api_key_of(const config::EffectiveConfig& config) {
-  return config::find_variable(config.environment, config.options.api.api_key_env)
-      .value_or(std::string());
-}
-
 bool has_flag(const config::EffectiveConfig& config, const std::string& name) {
   return !flag_values(config, name).empty();
 }

@@ -44,8 +44,6 @@ bool has_flag(const config::EffectiveConfig& config, const std::string& name);
 std::vector<std::string> flag_values(const config::EffectiveConfig& config,
                                      const std::string& name);
 int fail(const Error& error);  // prints it; the exit code that fits its kind
-// The value of the variable that api.api_key_env names, as it stands there; empty without one.
-std::string api_key_of(const config::EffectiveConfig& config);
 // The text a command works on: its arguments joined, or standard input when that is no terminal.
 Result<std::string> read_text(const config::EffectiveConfig& config);
 bool colour_wanted(const config::EffectiveConfig& config);  // a terminal, and NO_COLOR not set

@@ -45,7 +45,7 @@ int run_doctor(const config::EffectiveConfig& config) {
     std::move(more.begin(), more.end(), std::back_inserter(checks));
   };
   add(local_checks(config));
-  add(remote_checks(config, api_key_of(config), has_flag(config, "--live")));
+  add(remote_checks(config, remote_environment(config), has_flag(config, "--live")));
   add(client_checks(config));
   if (has_flag(config, "--json")) {
     std::printf("%s\n",

@@ -7,6 +7,7 @@
 #include "server/daemon_lock.h"
 #include "server/daemon_settings.h"
 #include "server/transport/access.h"
+#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 namespace {
@@ -21,9 +22,9 @@ int run_serve(const config::EffectiveConfig& config) {
     return fail(written.error());
   }
   const ServiceManager manager(config.environment);
-  const std::string api_key = api_key_of(config);
-  Daemon daemon(config.options, api_key, has_flag(config, "--conformance"));
-  const Listeners::Settings settings = {api_key, has_flag(config, "--tcp-optional")};
+  const RemoteEnvironment environment = remote_environment(config);
+  Daemon daemon(config.options, environment, has_flag(config, "--conformance"));
+  const Listeners::Settings settings = {environment.api_key, has_flag(config, "--tcp-optional")};
   const auto served = daemon.serve(settings, manager, [&config](int port) {
     if (port == 0) return;
     const config::ServerOptions& server = config.options.server;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/effective_config.h"
+#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 
@@ -23,10 +24,9 @@ struct Check {
 std::vector<Check> configuration_checks(const config::EffectiveConfig& config);
 // Opens the model and lets it answer once.
 std::vector<Check> local_checks(const config::EffectiveConfig& config);
-// api_key: as it stands in its variable. Lists the remote's models, which costs nothing; with
-// `live` asks for one token, which does.
-std::vector<Check> remote_checks(const config::EffectiveConfig& config, const std::string& api_key,
-                                 bool live);
+// Lists the remote's models, which costs nothing; with `live` asks for one token, which does.
+std::vector<Check> remote_checks(const config::EffectiveConfig& config,
+                                 const RemoteEnvironment& environment, bool live);
 // Whether the clients whose settings are there launch engramd.
 std::vector<Check> client_checks(const config::EffectiveConfig& config);
 

@@ -61,7 +61,7 @@ struct Listing {
 
 Listing list_models(const UpstreamSettings& settings) {
   Listing listing;
-  const TlsTrust trust(settings.endpoints.front().tls);
+  HttpClient http(settings.endpoints.front().tls, settings.proxies);
   for (const Endpoint& endpoint : settings.endpoints) {
     UpstreamAnswerHead head;
     std::string body;
@@ -70,12 +70,13 @@ Listing list_models(const UpstreamSettings& settings) {
                                    [&](std::string_view bytes) {
                                      body += bytes;
                                      return body.size() < kListBytesMax;
-                                   }};
+                                   },
+                               .on_step = {}};
     const auto started = std::chrono::steady_clock::now();
     listing = {};
     listing.where = endpoint.name();
-    listing.failure = run_http_call({endpoint, "/models", settings.key, "", settings.timeouts},
-                                    events, trust, {});
+    listing.failure =
+        http.run({endpoint, "/models", settings.key, "", settings.timeouts}, events, {});
     listing.total_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            std::chrono::steady_clock::now() - started)
                            .count();
@@ -128,7 +129,7 @@ Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& a
   std::promise<UpstreamOutcome> promise;
   UpstreamClient client(settings);
   client.start(
-      request, api.default_model,
+      request, {api.default_model},
       {.on_delta = {}, .on_done = [&](UpstreamOutcome got) { promise.set_value(std::move(got)); }},
       {});
   const UpstreamOutcome outcome = promise.get_future().get();
@@ -195,11 +196,11 @@ std::string why_no_remote(const Result<std::optional<UpstreamSettings>>& setting
 
 }  // namespace
 
-std::vector<Check> remote_checks(const config::EffectiveConfig& config, const std::string& api_key,
-                                 bool live) {
+std::vector<Check> remote_checks(const config::EffectiveConfig& config,
+                                 const RemoteEnvironment& environment, bool live) {
   const config::ApiOptions& api = config.options.api;
-  std::vector<Check> checks = {key_check(api, api_key), base_url_check(api)};
-  const auto settings = upstream_settings(api, api_key);
+  std::vector<Check> checks = {key_check(api, environment.api_key), base_url_check(api)};
+  const auto settings = upstream_settings(api, environment);
   if (settings.has_error() || !settings->has_value()) {
     for (const char* name :
          {"remote.models", "api.default_model", "api.fallback_model", "remote.answer"}) {

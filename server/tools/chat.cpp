@@ -188,7 +188,7 @@ std::vector<mcp::Field> chat_output_fields() {
       text("text", "The answer."),
       choice("finish_reason",
              "stop: the model or a stop text ended it; length: max_tokens reached.",
-             {"stop", "length", "cancelled"}),
+             {"stop", "length", "cancelled", "tool_calls", "content_filter"}),
       text("model", "Model that answered."),
       choice("served_by", "Where the answer was made.", {"local", "remote"}),
       integer("attempts", "Backends tried."),
@@ -196,7 +196,11 @@ std::vector<mcp::Field> chat_output_fields() {
              all_required({integer("prompt_tokens", "Tokens read."),
                            integer("cached_prompt_tokens", "Of those, reused from the cache."),
                            integer("completion_tokens", "Tokens generated."),
-                           integer("total_tokens", "Prompt and completion.")})),
+                           integer("total_tokens", "Prompt and completion."),
+                           choice("source",
+                                  "measured here, reported by the remote, or estimated from "
+                                  "lengths where it reports nothing.",
+                                  {"measured", "reported", "estimated"})})),
       object("timing", "Where the time went.",
              all_required({number("queue_ms", "Waiting for the engine."),
                            number("first_token_ms", "From the start to the first token."),
@@ -205,6 +209,7 @@ std::vector<mcp::Field> chat_output_fields() {
       object("engram", "What conditional memory found.", std::move(engram)),
   });
   fields.push_back(text("stop_matched", "The stop text that ended the answer."));
+  fields.push_back(text("reasoning", "What a remote says that its model thought."));
   fields.push_back(text("fallback_reason", "Why another backend than the first one answered."));
   fields.push_back(objects("logprobs", "Each generated token, when top_logprobs was set.",
                            std::move(token_with_top)));
@@ -282,7 +287,8 @@ mcp::ToolResult to_tool_result(const engine::ChatResult& result, bool engram_ena
        {{"prompt_tokens", result.prompt_tokens},
         {"cached_prompt_tokens", result.cached_prompt_tokens},
         {"completion_tokens", result.completion_tokens},
-        {"total_tokens", result.prompt_tokens + result.completion_tokens}}},
+        {"total_tokens", result.prompt_tokens + result.completion_tokens},
+        {"source", name_of(result.usage_source)}}},
       {"timing",
        {{"queue_ms", result.queue_ms},
         {"first_token_ms", result.first_token_ms},
@@ -291,6 +297,7 @@ mcp::ToolResult to_tool_result(const engine::ChatResult& result, bool engram_ena
       {"engram", std::move(engram)},
   };
   if (!result.stop_matched.empty()) structured["stop_matched"] = result.stop_matched;
+  if (!result.reasoning.empty()) structured["reasoning"] = result.reasoning;
   if (!result.fallback_reason.empty()) structured["fallback_reason"] = result.fallback_reason;
   if (!result.tokens.empty()) structured["logprobs"] = logprobs_json(result.tokens, token_text);
   return {result.text + "\n\n[" + served_line(result, engram_enabled) + "]", std::move(structured),

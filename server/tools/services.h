@@ -21,6 +21,7 @@ struct Services {
   // The backend that answers chats, when it can: the local engine after loading.
   using ChatReady = std::function<void(Result<engine::ChatBackend*>)>;
   std::function<void(ChatReady)> when_chat_ready;
+  engine::ChatBackend* remote_router = nullptr;  // asks the remote too; null: no prompt leaves here
   std::function<void(const engine::ChatResult&)> chat_log;  // never sees prompts' texts in a log
 };
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mcp/text.h"
+#include "server/upstream/json_member.h"
 
 namespace engramd::server {
 namespace {
@@ -10,16 +11,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kShownBytesMax = 120;
-
-const json* member(const json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string text_of(const json* value) {
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-}
 
 std::optional<std::int64_t> count_of(const json* value) {
   if (value == nullptr || !value->is_number_integer() || value->get<std::int64_t>() < 0) {
@@ -36,49 +27,71 @@ std::string content_of(const json* content) {
   return text;
 }
 
-UpstreamFailure unreadable(std::string_view data) {
-  UpstreamFailure failure = failed_because(
-      FailureClass::kAmbiguous,
-      "the remote's answer is not JSON: " +
-          mcp::quote(mcp::sanitise_text(std::string(data.substr(0, kShownBytesMax)))));
+UpstreamFailure unusable(std::string message) {
+  UpstreamFailure failure = failed_because(FailureClass::kAmbiguous, std::move(message));
   failure.status = 200;
   return failure;
 }
 
 }  // namespace
 
-boost::system::result<std::string, UpstreamFailure> AnswerReader::read(const SseEvent& event) {
-  if (done_) return std::string();
+AnswerReader::Piece AnswerReader::read(const SseEvent& event) {
+  if (done_) return engine::ChatDelta();
   if (event.data == "[DONE]") {
     done_ = true;
-    return std::string();
+    return engine::ChatDelta();
   }
   const json body = json::parse(event.data, nullptr, false);
   if (event.name == "error") return failure_of_error_event(event.data);
-  if (body.is_discarded()) return unreadable(event.data);
+  if (body.is_discarded()) {
+    return unusable("the remote's answer is not JSON: " +
+                    mcp::quote(mcp::sanitise_text(event.data.substr(0, kShownBytesMax))));
+  }
   if (member(body, "error") != nullptr) return failure_of_error_event(event.data);
   if (const std::string model = text_of(member(body, "model")); !model.empty()) model_ = model;
-  if (const json* usage = member(body, "usage")) {
-    if (const auto n = count_of(member(*usage, "prompt_tokens"))) prompt_tokens_ = n;
-    if (const auto n = count_of(member(*usage, "completion_tokens"))) completion_tokens_ = n;
-    if (const json* details = member(*usage, "prompt_tokens_details")) {
-      if (const auto n = count_of(member(*details, "cached_tokens"))) cached_prompt_tokens_ = n;
-    }
-  }
+  if (const json* usage = member(body, "usage")) read_usage(*usage);
   const json* choices = member(body, "choices");
-  if (choices == nullptr || !choices->is_array() || choices->empty()) return std::string();
-  const json& choice = choices->front();
-  begun_ = true;
-  if (const std::string reason = text_of(member(choice, "finish_reason")); !reason.empty()) {
-    finish_reason_ = reason;
+  const bool has_choice = choices != nullptr && choices->is_array() && !choices->empty();
+  if (!has_choice || is_complete()) return engine::ChatDelta();
+  return read_choice(choices->front());
+}
+
+void AnswerReader::read_usage(const json& usage) {
+  if (const auto n = count_of(member(usage, "prompt_tokens"))) prompt_tokens_ = n;
+  if (const auto n = count_of(member(usage, "completion_tokens"))) completion_tokens_ = n;
+  if (const json* details = member(usage, "prompt_tokens_details")) {
+    if (const auto n = count_of(member(*details, "cached_tokens"))) cached_prompt_tokens_ = n;
   }
+}
+
+AnswerReader::Piece AnswerReader::read_choice(const json& choice) {
+  begun_ = true;
+  engine::ChatDelta delta;
   const json* said = member(choice, "delta");
   if (said == nullptr) said = member(choice, "message");  // a whole answer in one event
-  if (said == nullptr) return std::string();
-  for (const char* name : {"reasoning_content", "reasoning"}) {
-    reasoning_bytes_ += static_cast<std::int64_t>(text_of(member(*said, name)).size());
+  if (said != nullptr) {
+    delta.text = content_of(member(*said, "content"));
+    delta.reasoning = text_of(member(*said, "reasoning_content"));
+    if (delta.reasoning.empty()) delta.reasoning = text_of(member(*said, "reasoning"));
+    const json* const calls = member(*said, "tool_calls");
+    if (calls != nullptr && !tool_calls_.push(*calls, delta.tool_calls)) {
+      return unusable("the remote asks for more tool calls than 128, or for 16 MiB of them");
+    }
   }
-  return content_of(member(*said, "content"));
+  if (const std::string reason = text_of(member(choice, "finish_reason")); !reason.empty()) {
+    finish_reason_ = reason;
+    if (!tool_calls_.finish(delta.tool_calls) && reason != "length") {
+      return unusable("the remote asks for a tool with arguments that are not JSON");
+    }
+  }
+  return delta;
+}
+
+engine::FinishReason AnswerReader::finish_reason() const {
+  if (finish_reason_ == "length") return engine::FinishReason::kLength;
+  if (finish_reason_ == "content_filter") return engine::FinishReason::kContentFilter;
+  // "tool_call", "function_call": what some servers call it. Some say "stop" beside calls.
+  return tool_calls_.empty() ? engine::FinishReason::kStop : engine::FinishReason::kToolCalls;
 }
 
 }  // namespace engramd::server

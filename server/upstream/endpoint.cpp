@@ -65,9 +65,14 @@ Result<void> read_authority(std::string_view text, Endpoint& endpoint) {
 
 }  // namespace
 
+std::string Endpoint::full_authority() const {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+}
+
 std::string Endpoint::authority() const {
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  return port == (tls ? "443" : "80") ? name : name + ":" + port;
+  const std::string full = full_authority();
+  const std::string usual_port = tls ? ":443" : ":80";
+  return full.ends_with(usual_port) ? full.substr(0, full.size() - usual_port.size()) : full;
 }
 
 std::string Endpoint::target(std::string_view path) const {

@@ -20,6 +20,7 @@ struct Endpoint {
   bool is_loopback = false;
 
   std::string authority() const;                    // as the Host header has it
+  std::string full_authority() const;               // always with the port
   std::string target(std::string_view path) const;  // path: "/chat/completions"
   std::string name() const;  // for messages: scheme, host and prefix; no query
 };

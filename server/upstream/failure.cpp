@@ -83,7 +83,16 @@ bool is_unknown_model(int status, const Told& told) {
          has_any(told.message, {"not found", "not exist", "does not exist", "not here"});
 }
 
-std::optional<std::int64_t> wait_of(const UpstreamAnswerHead& head) {
+// "Wed, 21 Oct 2026 07:28:00 GMT"; one that has passed is no reason to wait.
+std::optional<std::int64_t> wait_until(const std::string& date, std::int64_t unix_time_s) {
+  std::tm parts{};
+  const char* const end = ::strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  const std::int64_t wait_s = ::timegm(&parts) - unix_time_s;
+  return wait_s >= 0 ? std::optional(wait_s * 1000) : std::nullopt;
+}
+
+std::optional<std::int64_t> wait_of(const UpstreamAnswerHead& head, std::int64_t unix_time_s) {
   const auto number = [](const std::optional<std::string>& text) -> std::optional<double> {
     if (!text) return std::nullopt;
     double value = 0;
@@ -98,7 +107,7 @@ std::optional<std::int64_t> wait_of(const UpstreamAnswerHead& head) {
   if (const auto s = number(head.retry_after)) {
     return static_cast<std::int64_t>(std::min(*s, 1e6) * 1000);
   }
-  return std::nullopt;
+  return head.retry_after ? wait_until(*head.retry_after, unix_time_s) : std::nullopt;
 }
 
 FailureClass class_of(int status) {
@@ -130,12 +139,13 @@ std::string meaning_of(int status) {
 
 }  // namespace
 
-UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body) {
+UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body,
+                           std::int64_t unix_time_s) {
   const Told told = told_by(parsed(body));
   UpstreamFailure failure;
   failure.status = head.status;
   failure.which = class_of(head.status);
-  failure.retry_after_ms = wait_of(head);
+  failure.retry_after_ms = wait_of(head, unix_time_s);
   failure.message = "HTTP " + std::to_string(head.status) + ": ";
   if (head.status >= 300 && head.status < 400) {
     failure.message +=
@@ -145,6 +155,7 @@ UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body
   }
   if (is_unknown_model(head.status, told)) {
     failure.which = FailureClass::kFinal;
+    failure.is_unknown_model = true;
     failure.message += "the model is not known there: " + one_line(told.message);
     return failure;
   }
@@ -185,8 +196,9 @@ UpstreamFailure failure_of_error_event(std::string_view json_text) {
   const Told told = told_by(parsed(json_text));
   UpstreamFailure failure;
   failure.status = 200;
+  failure.is_unknown_model = is_unknown_model(0, told);
   failure.which =
-      is_quota(told) || is_unknown_model(0, told) ? FailureClass::kFinal : FailureClass::kAmbiguous;
+      is_quota(told) || failure.is_unknown_model ? FailureClass::kFinal : FailureClass::kAmbiguous;
   failure.counts_for_breaker = failure.which == FailureClass::kAmbiguous;
   failure.message = "the remote ended with an error: " +
                     one_line(told.message.empty() ? json_text : std::string_view(told.message));

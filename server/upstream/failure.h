@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct UpstreamFailure {
   std::optional<std::int64_t> retry_after_ms;
   bool path_may_be_wrong = false;   // a 404 that names no model
   bool is_bad_request = false;      // another model would refuse it too
+  bool is_unknown_model = false;    // the endpoint is well, and has no such model
   bool counts_for_breaker = false;  // the endpoint is ill, not the request or the key
 };
 
@@ -33,11 +35,13 @@ struct UpstreamFailure {
 struct UpstreamAnswerHead {
   int status = 0;
   std::string content_type;
-  std::optional<std::string> retry_after;  // seconds; dates are not read
+  std::optional<std::string> retry_after;  // seconds, or a date
   std::optional<std::string> retry_after_ms;
   std::optional<std::string> should_retry;  // x-should-retry
 };
-UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body);
+// unix_time_s: now, for a Retry-After that is a date.
+UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body,
+                           std::int64_t unix_time_s = std::time(nullptr));
 bool is_web_page(std::string_view body);  // by its first character
 // Of what came over the connection, or did not: counts for the breaker unless it was cancelled.
 UpstreamFailure failed_because(FailureClass which, std::string message);

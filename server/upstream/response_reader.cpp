@@ -1,12 +1,14 @@
 #include "server/upstream/response_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "server/transport/header_text.h"
 #include "server/transport/last_chunk.h"
 
 namespace engramd::server {
@@ -18,6 +20,7 @@ constexpr std::uint32_t kHeadBytesMax = 65536;
 constexpr std::size_t kChunkLineBytesMax = 16384;
 constexpr std::string_view kStart = "HTTP/1.";
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
+constexpr std::string_view kTimeout = "timeout=";  // of Keep-Alive
 
 std::string text_of(boost::beast::string_view text) {
   return {text.data(), text.size()};
@@ -124,6 +127,20 @@ std::string ResponseReader::take_body() {
 
 bool ResponseReader::is_complete() const {
   return parser_->is_done();
+}
+
+bool ResponseReader::keeps_alive() const {
+  return is_complete() && input_.empty() && parser_->get().keep_alive();
+}
+
+std::optional<int> ResponseReader::keep_alive_s() const {
+  const std::string header = lower_case(text_of(parser_->get()["Keep-Alive"]));
+  const std::size_t found = header.find(kTimeout);
+  if (found == std::string::npos) return std::nullopt;
+  int seconds = 0;
+  const char* const start = header.data() + found + kTimeout.size();
+  const auto read = std::from_chars(start, header.data() + header.size(), seconds);
+  return read.ec == std::errc() ? std::optional(seconds) : std::nullopt;
 }
 
 }  // namespace engramd::server

@@ -26,6 +26,9 @@ class ResponseReader {
   UpstreamAnswerHead head() const;
   std::string take_body();  // what has arrived since the last call
   bool is_complete() const;
+  // Whether another request may follow on this connection, for how many seconds if it was said.
+  bool keeps_alive() const;
+  std::optional<int> keep_alive_s() const;
   const std::string& problem() const { return problem_; }
 
  private:

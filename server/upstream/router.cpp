@@ -16,7 +16,7 @@ bool may_fall_back(const Error& error) {
 }  // namespace
 
 Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptions& api,
-                                                          const std::string& api_key) {
+                                                          const RemoteEnvironment& environment) {
   using Settings = std::optional<UpstreamSettings>;
   const bool wanted = api.allow_remote == config::AllowRemote::kTrue;
   if (api.allow_remote == config::AllowRemote::kFalse) return Settings();
@@ -26,7 +26,7 @@ Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptio
   }
   auto endpoints = parse_base_url(api.base_url);
   if (endpoints.has_error()) return endpoints.error();
-  auto key = clean_api_key(api_key);
+  auto key = clean_api_key(environment.api_key);
   if (key.has_error()) return invalid_argument(api.api_key_env + ": " + key.error().message);
   // A server on this machine may go without.
   if (key->empty() && !endpoints->front().is_loopback) {
@@ -37,6 +37,7 @@ Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptio
   UpstreamSettings settings;
   settings.endpoints = std::move(*endpoints);
   settings.key = std::move(*key);
+  settings.proxies = environment.proxies;
   settings.timeouts.total = std::chrono::seconds(api.timeout_s);
   settings.retries_max = static_cast<int>(api.max_retries);
   return Settings(std::move(settings));
@@ -45,10 +46,17 @@ Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptio
 std::vector<Hop> plan_hops(const engine::ChatRequest& request, const std::string& local_model,
                            const config::ApiOptions& api) {
   std::vector<Hop> hops;
-  const auto add_remote = [&hops](const std::string& model) {
-    const Hop hop = {false, model};
-    if (!model.empty() && std::find(hops.begin(), hops.end(), hop) == hops.end()) {
-      hops.push_back(hop);
+  const auto add = [&hops](Hop hop) {
+    const auto same = [&hop](const Hop& other) {
+      return !other.is_local && other.model.id == hop.model.id;
+    };
+    if (std::none_of(hops.begin(), hops.end(), same)) hops.push_back(std::move(hop));
+  };
+  const auto add_remote = [&add](const std::string& model) {
+    if (model.empty()) return;
+    add({.model = {model}});
+    if (const auto retired = retirement_of(model)) {
+      add({.model = retired->successor, .instead_of = model});
     }
   };
   const bool names_local = request.model.empty() || request.model == local_model;
@@ -56,12 +64,12 @@ std::vector<Hop> plan_hops(const engine::ChatRequest& request, const std::string
   // Text to continue without a chat format, and exact tokens, mean this model's.
   const bool may_remote = request.route != engine::Route::kLocal && !request.messages.empty();
   const bool local_first = names_local || !may_remote;
-  if (may_local && local_first) hops.push_back({true, ""});
+  if (may_local && local_first) hops.push_back({.is_local = true});
   if (may_remote) {
     add_remote(names_local ? api.default_model : request.model);
     add_remote(api.fallback_model);
   }
-  if (may_local && !local_first) hops.push_back({true, ""});
+  if (may_local && !local_first) hops.push_back({.is_local = true});
   return hops;
 }
 
@@ -94,7 +102,13 @@ class Router::Run : public std::enable_shared_from_this<Run> {
     if (stop_.stop_requested()) return callbacks_.on_done(cancelled("cancelled"));
     if (at_ == hops_.size()) return fail();
     const Hop& hop = hops_[at_++];
-    hop.is_local ? ask_local() : ask_remote(hop.model);
+    if (hop.is_local) return ask_local();
+    if (!hop.instead_of.empty() && !router_.gone_.contains(hop.instead_of)) return next();
+    if (router_.gone_.contains(hop.model.id)) {
+      add_reason(hop.model.id, "the provider retired it");
+      return next();
+    }
+    ask_remote(hop.model);
   }
 
   void fail() {
@@ -113,6 +127,11 @@ class Router::Run : public std::enable_shared_from_this<Run> {
   }
 
   void ask_local() {
+    if (!request_.local_refusal.empty()) {
+      if (hops_.size() == 1) return callbacks_.on_done(invalid_argument(request_.local_refusal));
+      add_reason("local", request_.local_refusal);
+      return next();
+    }
     router_.loader_.when_ready([self = shared_from_this()](Result<engine::LocalEngine*> engine) {
       // Whatever is wrong with the model, it is not the request.
       if (engine.has_error()) return self->local_done(unavailable(engine.error().message));
@@ -143,18 +162,22 @@ class Router::Run : public std::enable_shared_from_this<Run> {
     callbacks_.on_done(std::move(result));
   }
 
-  void ask_remote(const std::string& model) {
-    CircuitBreaker& breaker = router_.breakers_[model];
+  void ask_remote(const RemoteModel& model) {
+    if (const auto left = router_.budget_.check(std::time(nullptr)); left.has_error()) {
+      add_reason(model.id, left.error().message);
+      return next();
+    }
+    CircuitBreaker& breaker = router_.breakers_[model.id];
     const auto now = router_.now_();
     if (!breaker.allow(now)) {
       const auto wait_s = (breaker.remaining(now).count() + 999) / 1000;
-      add_reason(model, "failed several times in a row, asked again in " +
-                            std::to_string(std::max<std::int64_t>(wait_s, 1)) + " s");
+      add_reason(model.id, "kept failing, asked again in " +
+                               std::to_string(std::max<std::int64_t>(wait_s, 1)) + " s");
       return next();
     }
     UpstreamClient::Events events;
     events.on_delta = callbacks_.on_delta;
-    events.on_done = [self = shared_from_this(), model](UpstreamOutcome outcome) {
+    events.on_done = [self = shared_from_this(), model = model.id](UpstreamOutcome outcome) {
       auto shared = std::make_shared<UpstreamOutcome>(std::move(outcome));
       self->router_.post_([self, model, shared] { self->remote_done(model, std::move(*shared)); });
     };
@@ -163,9 +186,10 @@ class Router::Run : public std::enable_shared_from_this<Run> {
 
   void remote_done(const std::string& model, UpstreamOutcome outcome) {
     attempts_ += outcome.attempts;
+    count_tokens(outcome.result);
     CircuitBreaker& breaker = router_.breakers_[model];
     if (!outcome.failure) {
-      breaker.succeeded();
+      breaker.succeeded(router_.now_());
       outcome.result.attempts = attempts_;
       outcome.result.fallback_reason = reasons_;
       return callbacks_.on_done(std::move(outcome.result));
@@ -184,8 +208,24 @@ class Router::Run : public std::enable_shared_from_this<Run> {
       return callbacks_.on_done(error);
     }
     add_reason(model, failure.message);
+    if (failure.is_unknown_model) note_retirement(model);
     if (failure.is_bad_request && hops_.size() == 1) return callbacks_.on_done(error);
     next();
+  }
+
+  void count_tokens(const engine::ChatResult& result) {
+    const std::int64_t tokens = result.prompt_tokens + result.completion_tokens;
+    if (tokens == 0) return;
+    if (const auto added = router_.budget_.add(tokens, std::time(nullptr)); added.has_error()) {
+      router_.warn_(added.error().message);
+    }
+  }
+
+  void note_retirement(const std::string& model) {
+    const auto retired = retirement_of(model);
+    if (!retired || !router_.gone_.insert(model).second) return;
+    router_.warn_(model + " was retired by its provider on " + retired->since +
+                  " and is not known there: " + retired->successor.id + " is asked instead");
   }
 
   Router& router_;
@@ -199,15 +239,20 @@ class Router::Run : public std::enable_shared_from_this<Run> {
 };
 
 Router::Router(const config::Options& options, ModelLoader& loader, UpstreamSettings upstream,
-               Post post, Now now)
+               Post post, Warn warn, Now now)
     : options_(options),
       loader_(loader),
       post_(std::move(post)),
+      warn_(std::move(warn)),
       now_(std::move(now)),
+      aliases_(to_aliases(options.server.aliases)),
+      budget_(options.table.state_folder, options.api.tokens_per_day_max),
       upstream_(std::move(upstream)) {}
 
 void Router::start(engine::ChatRequest request, engine::ChatCallbacks callbacks,
                    std::stop_token stop) {
+  const auto alias = aliases_.find(request.model);
+  if (alias != aliases_.end()) request.model = alias->second;
   auto run =
       std::make_shared<Run>(*this, std::move(request), std::move(callbacks), std::move(stop));
   post_([run] { run->begin(); });

@@ -30,25 +30,46 @@ constexpr double kFirstWaitMs = 500, kWaitMsMax = 8000, kJitter = 0.25;
 // Attempts that may cost twice.
 constexpr int kAmbiguousRetriesMax = 1;
 
-std::string request_body(const engine::ChatRequest& request, const std::string& model,
-                         bool with_usage) {
+// What the client of the HTTP API said, but for what only the local engine has.
+json body_of_client(const engine::ChatRequest& request) {
+  json body = json::parse(request.openai_request, nullptr, false);
+  if (!body.is_object()) body = json::object();
+  for (const char* name : {"engram", "route", "n", "stream_options"}) body.erase(name);
+  return body;
+}
+
+json body_of_members(const engine::ChatRequest& request) {
   json messages = json::array();
   for (const engine::ChatMessage& message : request.messages) {
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
   const engine::SamplingOptions& sampling = request.sampling;
-  json body = {{"model", model},
-               {"messages", std::move(messages)},
+  json body = {{"messages", std::move(messages)},
                {"max_tokens", request.max_tokens},
-               {"temperature", sampling.temperature},
-               {"stream", true}};
-  if (with_usage) body["stream_options"] = {{"include_usage", true}};
+               {"temperature", sampling.temperature}};
   if (sampling.top_p < 1) body["top_p"] = sampling.top_p;
   if (sampling.presence_penalty != 0) body["presence_penalty"] = sampling.presence_penalty;
   if (sampling.frequency_penalty != 0) body["frequency_penalty"] = sampling.frequency_penalty;
   if (sampling.seed != 0) body["seed"] = sampling.seed;
   if (!request.stop.empty()) body["stop"] = request.stop;
+  return body;
+}
+
+std::string request_body(const engine::ChatRequest& request, const RemoteModel& model,
+                         bool with_usage) {
+  json body = request.openai_request.empty() ? body_of_members(request) : body_of_client(request);
+  body["model"] = model.id;
+  body["stream"] = true;
+  if (with_usage) body["stream_options"] = {{"include_usage", true}};
+  if (model.thinking && !body.contains("thinking")) {
+    body["thinking"] = {{"type", *model.thinking ? "enabled" : "disabled"}};
+  }
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// English has about four bytes to a token in the vocabularies of today.
+std::int64_t estimated_tokens(std::size_t bytes) {
+  return static_cast<std::int64_t>((bytes + 3) / 4);
 }
 
 double milliseconds_since(Clock::time_point start) {
@@ -76,7 +97,7 @@ milliseconds backoff(int retry, std::optional<std::int64_t> asked_ms) {
 
 class UpstreamClient::Chat {
  public:
-  Chat(UpstreamClient& client, const engine::ChatRequest& request, const std::string& model,
+  Chat(UpstreamClient& client, const engine::ChatRequest& request, const RemoteModel& model,
        Events events, std::stop_token caller)
       : client_(client),
         request_(request),
@@ -95,7 +116,11 @@ class UpstreamClient::Chat {
         break;
       }
     }
-    if (!outcome_.failure) fill_result();
+    if (!outcome_.failure) {
+      fill_result();
+    } else if (outcome_.spoke) {
+      fill_usage(outcome_.result);  // it is paid for
+    }
     events_.on_done(std::move(outcome_));
   }
 
@@ -112,10 +137,15 @@ class UpstreamClient::Chat {
     const HttpCall call = {client_.settings_.endpoints[used_endpoint_], "/chat/completions",
                            client_.settings_.key, request_body(request_, model_, with_usage_),
                            client_.settings_.timeouts};
+    n_bytes_asked_ = call.body.size();
     const HttpEvents events = {.on_head = [this](const UpstreamAnswerHead& head) { head_ = head; },
-                               .on_body = [this](std::string_view bytes) { return take(bytes); }};
-    auto failure = run_http_call(call, events, client_.machinery_->trust, stop_.get_token());
+                               .on_body = [this](std::string_view bytes) { return take(bytes); },
+                               .on_step = {}};
+    auto failure = client_.machinery_->http.run(call, events, stop_.get_token());
     if (failure && reader_.is_complete()) failure.reset();  // all was said before it broke
+    // Who refuses a request before it has been read breaks the connection with it.
+    const bool is_refusal = head_.status != 0 && head_.status != 200;
+    if (failure && is_refusal && failure->which != FailureClass::kCancelled) failure.reset();
     if (failure || problem_) return failure ? failure : problem_;
     if (head_.status != 200) return failure_of(head_, whole_body_);
     if (!is_stream()) return read_whole();
@@ -143,12 +173,12 @@ class UpstreamClient::Chat {
 
   bool read_events() {
     while (const auto event = parser_->next()) {
-      auto text = reader_.read(*event);
-      if (text.has_error()) {
-        problem_ = text.error();
+      auto piece = reader_.read(*event);
+      if (piece.has_error()) {
+        problem_ = piece.error();
         return false;
       }
-      say(std::move(*text));
+      say(std::move(*piece));
     }
     return true;
   }
@@ -165,14 +195,14 @@ class UpstreamClient::Chat {
                             : "a web page came instead of JSON; is the path of the base URL right?";
       return failure;
     }
-    auto text = reader_.read({"", whole_body_});
-    if (text.has_error()) return text.error();
+    auto piece = reader_.read({"", whole_body_});
+    if (piece.has_error()) return piece.error();
     if (!reader_.has_begun()) {
       UpstreamFailure failure = cut_off();
       failure.message = "the remote's answer has no choices";
       return failure;
     }
-    say(std::move(*text));
+    say(std::move(*piece));
     return reader_.is_complete() ? std::nullopt : std::optional(cut_off());
   }
 
@@ -183,13 +213,18 @@ class UpstreamClient::Chat {
     return failure;
   }
 
-  void say(std::string text) {
-    if (text.empty()) return;
+  void say(engine::ChatDelta piece) {
+    n_bytes_said_ += piece.text.size() + piece.reasoning.size();
+    for (const engine::ToolCallDelta& call : piece.tool_calls) {
+      n_bytes_said_ += call.piece.arguments.size();
+    }
+    if (piece.text.empty() && piece.reasoning.empty() && piece.tool_calls.empty()) return;
     if (!std::exchange(outcome_.spoke, true)) {
       outcome_.result.first_token_ms = milliseconds_since(started_);
     }
-    outcome_.result.text += text;
-    if (events_.on_delta) events_.on_delta({std::move(text), std::nullopt});
+    outcome_.result.text += piece.text;
+    outcome_.result.reasoning += piece.reasoning;
+    if (events_.on_delta) events_.on_delta(piece);
   }
 
   // Whether to ask again, after the time that has to pass before it.
@@ -229,13 +264,22 @@ class UpstreamClient::Chat {
     return true;
   }
 
+  // What the remote reports, else what the texts' lengths tell.
+  void fill_usage(engine::ChatResult& result) {
+    const bool reported = reader_.prompt_tokens() && reader_.completion_tokens();
+    result.usage_source =
+        reported ? engine::UsageSource::kReported : engine::UsageSource::kEstimated;
+    result.prompt_tokens = reader_.prompt_tokens().value_or(estimated_tokens(n_bytes_asked_));
+    result.cached_prompt_tokens = reader_.cached_prompt_tokens().value_or(0);
+    result.completion_tokens =
+        reader_.completion_tokens().value_or(estimated_tokens(n_bytes_said_));
+  }
+
   void fill_result() {
     engine::ChatResult& result = outcome_.result;
-    result.finish_reason = reader_.finish_reason() == "length" ? engine::FinishReason::kLength
-                                                               : engine::FinishReason::kStop;
-    result.prompt_tokens = reader_.prompt_tokens().value_or(0);
-    result.cached_prompt_tokens = reader_.cached_prompt_tokens().value_or(0);
-    result.completion_tokens = reader_.completion_tokens().value_or(0);
+    result.tool_calls = reader_.take_tool_calls();
+    result.finish_reason = reader_.finish_reason();
+    fill_usage(result);
     result.total_ms = milliseconds_since(started_);
     if (!outcome_.spoke) result.first_token_ms = result.total_ms;
     const double said_s = (result.total_ms - result.first_token_ms) / 1000;
@@ -243,17 +287,19 @@ class UpstreamClient::Chat {
       result.decode_tokens_per_s = static_cast<double>(result.completion_tokens - 1) / said_s;
     }
     result.served_by = "remote";
-    result.model = reader_.model().empty() ? model_ : reader_.model();
+    result.model = reader_.model().empty() ? model_.id : reader_.model();
   }
 
   UpstreamClient& client_;
   const engine::ChatRequest request_;
-  const std::string model_;
+  const RemoteModel model_;
   const Events events_;
   const std::stop_token caller_;
   const Clock::time_point started_ = Clock::now();
   std::stop_source stop_;
   UpstreamOutcome outcome_;
+  std::size_t n_bytes_asked_ = 0;
+  std::size_t n_bytes_said_ = 0;
   int retries_ = 0;
   int ambiguous_retries_ = 0;
   bool other_tried_ = false;
@@ -269,19 +315,18 @@ class UpstreamClient::Chat {
 
 UpstreamClient::UpstreamClient(UpstreamSettings settings) : settings_(std::move(settings)) {}
 
-UpstreamClient::Machinery::Machinery(bool tls) : trust(tls), threads(kThreads) {}
+UpstreamClient::Machinery::Machinery(const UpstreamSettings& settings)
+    : http(settings.endpoints.front().tls, settings.proxies), threads(kThreads) {}
 
 UpstreamClient::~UpstreamClient() {
   shutdown_.request_stop();
   if (machinery_) machinery_->threads.join();
 }
 
-void UpstreamClient::start(const engine::ChatRequest& request, const std::string& model,
+void UpstreamClient::start(const engine::ChatRequest& request, const RemoteModel& model,
                            Events events, std::stop_token stop) {
   auto chat = std::make_shared<Chat>(*this, request, model, std::move(events), std::move(stop));
-  std::call_once(started_, [this] {
-    machinery_ = std::make_unique<Machinery>(settings_.endpoints.front().tls);
-  });
+  std::call_once(started_, [this] { machinery_ = std::make_unique<Machinery>(settings_); });
   boost::asio::post(machinery_->threads, [chat] { chat->run(); });
 }
 

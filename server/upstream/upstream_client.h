@@ -14,20 +14,22 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "engine/runtime/chat_backend.h"
-#include "server/upstream/http_call.h"
+#include "server/upstream/http_client.h"
+#include "server/upstream/remote_model.h"
 
 namespace engramd::server {
 
 struct UpstreamSettings {
   std::vector<Endpoint> endpoints;  // of parse_base_url(); not empty
   std::string key;                  // clean; empty: none is sent
+  ProxySettings proxies;
   HttpTimeouts timeouts;
   int retries_max = 2;
 };
 
 struct UpstreamOutcome {
   std::optional<UpstreamFailure> failure;
-  engine::ChatResult result;  // without a failure
+  engine::ChatResult result;  // without a failure; its usage also when it broke off while speaking
   int attempts = 0;           // that reached for the network
   bool spoke = false;         // on_delta was called
 };
@@ -41,7 +43,7 @@ class UpstreamClient {
     std::function<void(const engine::ChatDelta&)> on_delta;  // optional
     std::function<void(UpstreamOutcome)> on_done;
   };
-  void start(const engine::ChatRequest& request, const std::string& model, Events events,
+  void start(const engine::ChatRequest& request, const RemoteModel& model, Events events,
              std::stop_token stop);
 
   std::string name() const { return settings_.endpoints[endpoint_].name(); }  // for messages
@@ -51,9 +53,9 @@ class UpstreamClient {
 
   // Made with the first chat: certificates to read, threads to start.
   struct Machinery {
-    TlsTrust trust;
+    HttpClient http;
     boost::asio::thread_pool threads;
-    explicit Machinery(bool tls);
+    explicit Machinery(const UpstreamSettings& settings);
   };
 
   const UpstreamSettings settings_;

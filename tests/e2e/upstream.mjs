@@ -1,74 +1,12 @@
 // The remote: a second engramd, servers that do what servers have been seen to do, and TLS.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
-import https from 'node:https'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { test } from 'node:test'
+import { children, chunk, client, events, good, json, key, question, stream, tls, upstream } from './lib/remote.mjs'
 import { Engramd, run, serve, within } from './lib/engramd.mjs'
-
-const question = 'What is the capital of France?'
-const key = 'sk-e2e-0123456789abcdef'
-const tls = fileURLToPath(new URL('../data/tls/', import.meta.url))
-
-const children = []
-after(() => children.forEach((each) => each.child.kill('SIGKILL')))
-
-async function client(base_url, env = {}) {
-  const one = new Engramd({
-    env: { ...process.env, ENGRAMD_API_BASE_URL: base_url, TAOTOKEN_API_KEY: key,
-      ENGRAMD_API_DEFAULT_MODEL: 'big', ...env } })
-  children.push(one)
-  await one.initialize()
-  let id = 0
-  one.chat = async (args) => {
-    const { result } = await one.call(++id, 'chat', { prompt: question, ...args })
-    return { text: result.content[0].text, is_error: result.isError ?? false, ...result.structuredContent }
-  }
-  return one
-}
-
-// A server that gives each request of a chat to `answer`, and counts them.
-async function upstream(answer, { secure, port = 0 } = {}) {
-  const handler = (request, response) => {
-    let body = ''
-    request.on('data', (bytes) => (body += bytes))
-    request.on('end', () => {
-      server.requests.push({ url: request.url, headers: request.headers, body: body && JSON.parse(body) })
-      answer(response, request, server.requests.length)
-    })
-  }
-  const server = secure
-    ? https.createServer({ key: readFileSync(tls + 'server.key'), cert: readFileSync(tls + 'server.pem') }, handler)
-    : http.createServer(handler)
-  server.requests = []
-  server.listen(port, '127.0.0.1')
-  await once(server, 'listening')
-  server.url = (host = '127.0.0.1') => `${secure ? 'https' : 'http'}://${host}:${server.address().port}`
-  server.stop = () => {
-    server.closeAllConnections()
-    server.close()
-  }
-  after(() => server.listening && server.stop())
-  return server
-}
-
-const chunk = (text, more = {}) =>
-  JSON.stringify({ model: 'big-1', choices: [{ index: 0, delta: { content: text }, ...more }] })
-const stream = (...parts) => (response) => {
-  response.writeHead(200, { 'content-type': 'text/event-stream' })
-  for (const part of parts) response.write(part)
-  response.end()
-}
-const events = (...data) => data.map((each) => `data: ${each}\n\n`).join('')
-const good = events(chunk('Par'), chunk('is'), chunk('', { finish_reason: 'stop' }), '[DONE]')
-const json = (status, body, headers = {}) => (response) => {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers })
-  response.end(typeof body === 'string' ? body : JSON.stringify(body))
-}
 
 test('a second engramd answers, and its key is nowhere', async () => {
   const state = mkdtempSync(join(tmpdir(), 'engramd-upstream-'))
@@ -172,6 +110,10 @@ test('chats at once agree on where the API is', async () => {
 const failing = [
   ['401', json(401, { error: { message: 'Incorrect API key provided' } }), /HTTP 401: Incorrect API key/, 1],
   ['402', json(402, { error: { message: 'Insufficient Balance' } }), /HTTP 402: Insufficient Balance/, 1],
+  ['401 that breaks off', (response, request) => {
+    response.writeHead(401, { 'content-type': 'application/json', 'content-length': 1000 })
+    response.write('{"error":', () => request.socket.resetAndDestroy())
+  }, /HTTP 401: the key is not accepted/, 1],
   ['a used-up quota', json(429, { error: { code: 'insufficient_quota', message: 'no more' } }), /HTTP 429: no more/, 1],
   ['503 for an unknown model', json(503, { error: { code: 'model_not_found', message: 'no such' } }), /model is not known there/, 1],
   ['a wait of an hour', json(429, '{}', { 'retry-after': '3600' }), /asks to wait 3600 s/, 1],
@@ -306,4 +248,100 @@ test('the command line asks the remote too', async () => {
   assert.equal(got.code, 0, got.stderr)
   assert.equal(got.stdout, 'Paris\n')
   assert.match(got.stderr, /\[remote big-1/)
+})
+
+test('TLS: a certificate that has expired', async () => {
+  const server = await upstream(stream(good), { secure: true, certificate: 'expired.pem' })
+  const one = await client(server.url('localhost') + '/v1', { SSL_CERT_FILE: tls + 'authority.pem' })
+  assert.match((await one.chat({ route: 'remote' })).text, /certificate is not trusted: certificate has expired/)
+  assert.equal(server.requests.length, 0)
+  await one.finish()
+})
+
+test('a connection is used again, with and without TLS', async () => {
+  for (const secure of [false, true]) {
+    const server = await upstream(stream(good), { secure })
+    const one = await client(server.url('localhost') + '/v1', { SSL_CERT_FILE: tls + 'authority.pem' })
+    for (let i = 0; i < 4; ++i) assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
+    assert.deepEqual([server.requests.length, server.n_connections], [4, 1])
+    await one.finish()
+  }
+})
+
+test('a connection that the server has closed meanwhile costs no answer and no second prompt', async () => {
+  const executed = []
+  const seen = new Set()
+  const server = await upstream((response, request, n) => {
+    const { socket } = request
+    if (seen.has(socket)) return socket.destroy()  // as if it had crossed with the close
+    seen.add(socket)
+    executed.push(n)
+    return stream(good)(response)
+  })
+  const one = await client(server.url() + '/v1', { ENGRAMD_API_MAX_RETRIES: '0' })
+  for (let i = 0; i < 3; ++i) {
+    const got = await one.chat({ route: 'remote' })
+    assert.deepEqual([got.text, got.attempts], ['Paris', 1])
+  }
+  assert.equal(executed.length, 3)
+  server.closeAllConnections()
+  assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
+  await one.finish()
+})
+
+test('tokens are counted as reported, or estimated, up to the budget of the day', async () => {
+  const state = { XDG_STATE_HOME: mkdtempSync(join(tmpdir(), 'engramd-budget-')) }
+  const reporting = await upstream(stream(events(chunk('Paris', { finish_reason: 'stop' }),
+    '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}', '[DONE]')))
+  const one = await client(reporting.url() + '/v1', { ...state, ENGRAMD_API_TOKENS_PER_DAY_MAX: '8' })
+  const first = await one.chat({ route: 'remote' })
+  assert.deepEqual([first.usage.total_tokens, first.usage.source], [4, 'reported'])
+  const silent = await upstream(stream(good))
+  const other = await client(silent.url() + '/v1', { ...state, ENGRAMD_API_TOKENS_PER_DAY_MAX: '8' })
+  const second = await other.chat({ route: 'remote' })
+  assert.equal(second.usage.source, 'estimated')
+  assert.ok(second.usage.prompt_tokens > 4 && second.usage.completion_tokens === 2, JSON.stringify(second.usage))
+  await other.finish()
+  const third = await one.chat({ model: 'big' })
+  assert.equal(third.served_by, 'local')
+  assert.match(third.fallback_reason, /api\.tokens_per_day_max is used up: \d+ of 8/)
+  assert.equal(third.usage.source, 'measured')
+  assert.ok((await one.chat({ route: 'remote' })).is_error)
+  assert.equal(reporting.requests.length, 1)
+  await one.finish()
+})
+
+test('a name that its provider retired leads to its successor, and the user is told', async () => {
+  const server = await upstream((response, request) => {
+    const { model } = server.requests.at(-1).body
+    return (model === 'deepseek-flash' ? stream(good)
+      : json(400, { error: { message: `Model ${model} does not exist` } }))(response)
+  })
+  const one = await client(server.url() + '/v1')
+  const first = await one.chat({ model: 'deepseek-chat' })
+  assert.deepEqual([first.served_by, first.text], ['remote', 'Paris'])
+  assert.match(first.fallback_reason, /deepseek-chat: .*not known there/)
+  assert.deepEqual(server.requests[1].body.thinking, { type: 'disabled' })
+  await one.chat({ model: 'deepseek-chat' })
+  assert.equal(server.requests.length, 3)
+  await one.finish()
+  assert.equal(one.stderr.match(/deepseek-chat was retired by its provider on 2026-07-24/g).length, 1)
+})
+
+test('an alias leads to a model of the remote', async () => {
+  const server = await upstream(stream(good))
+  const one = await client(server.url() + '/v1', { ENGRAMD_SERVER_ALIASES: 'fast=deepseek-flash' })
+  await one.chat({ model: 'fast' })
+  assert.equal(server.requests[0].body.model, 'deepseek-flash')
+  await one.finish()
+})
+
+test('what the remote thought is told apart from what it said', async () => {
+  const server = await upstream(stream(events(
+    JSON.stringify({ choices: [{ delta: { reasoning_content: 'France: ' } }] }),
+    JSON.stringify({ choices: [{ delta: { reasoning_content: 'Paris.' } }] }), chunk('Paris', { finish_reason: 'stop' }))))
+  const one = await client(server.url() + '/v1')
+  const got = await one.chat({ route: 'remote' })
+  assert.deepEqual([got.text, got.reasoning], ['Paris', 'France: Paris.'])
+  await one.finish()
 })

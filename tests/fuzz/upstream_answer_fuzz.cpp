@@ -7,9 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "config/assert.h"
 #include "server/upstream/answer_reader.h"
 #include "server/upstream/endpoint.h"
+#include "server/upstream/proxy.h"
 #include "server/upstream/response_reader.h"
 #include "server/upstream/sse_parser.h"
 
@@ -35,12 +38,18 @@ std::string read(std::string_view bytes, std::size_t piece_bytes) {
   parser.finish();
   AnswerReader reader;
   while (const auto event = parser.next()) {
-    const auto text = reader.read(*event);
-    if (text.has_error()) return all + text.error().message;
-    all += *text;
+    const auto piece = reader.read(*event);
+    if (piece.has_error()) return all + piece.error().message;
+    all += piece->text + piece->reasoning;
+    for (const auto& call : piece->tool_calls) all += call.piece.name + call.piece.arguments;
   }
   ENGRAMD_ASSERT(failure_of(response.head(), body).message.find('\n') == std::string::npos);
-  return all + reader.finish_reason();
+  if (reader.is_complete() && reader.finish_reason() == engramd::engine::FinishReason::kToolCalls) {
+    for (const engramd::engine::ToolCall& call : reader.take_tool_calls()) {
+      ENGRAMD_ASSERT(nlohmann::json::accept(call.arguments) && !call.id.empty());
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -54,6 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ENGRAMD_ASSERT(endpoints->front().target("/x").find_first_of("\r\n ") == std::string::npos);
     ENGRAMD_ASSERT(endpoints->front().authority().find_first_of("\r\n /") == std::string::npos);
   }
+  is_exception(std::string(bytes), "api.example.org", "443");
+  is_exception(std::string(bytes), "::1", "443");
   if (const auto key = clean_api_key(bytes); key.has_value()) {
     ENGRAMD_ASSERT(key->find_first_of("\r\n") == std::string::npos);
   }

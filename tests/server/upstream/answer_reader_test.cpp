@@ -49,7 +49,8 @@ TEST(SseParser, RefusesWhatIsTooLong) {
 }
 
 struct Read {
-  std::string text;
+  std::string text, reasoning;
+  std::vector<engine::ToolCallDelta> calls;
   std::string failure;
   AnswerReader reader;
 };
@@ -57,12 +58,14 @@ struct Read {
 Read read(const std::vector<SseEvent>& events) {
   Read read;
   for (const SseEvent& event : events) {
-    auto text = read.reader.read(event);
-    if (text.has_error()) {
-      read.failure = text.error().message;
+    const auto piece = read.reader.read(event);
+    if (piece.has_error()) {
+      read.failure = piece.error().message;
       break;
     }
-    read.text += *text;
+    read.text += piece->text;
+    read.reasoning += piece->reasoning;
+    read.calls.insert(read.calls.end(), piece->tool_calls.begin(), piece->tool_calls.end());
   }
   return read;
 }
@@ -87,7 +90,7 @@ TEST(AnswerReader, JoinsDeltasAndKeepsUsageWhereverItComes) {
   EXPECT_EQ(answer.reader.prompt_tokens(), 7);
   EXPECT_EQ(answer.reader.cached_prompt_tokens(), 3);
   EXPECT_EQ(answer.reader.completion_tokens(), 2);
-  EXPECT_EQ(answer.reader.reasoning_bytes(), 2);
+  EXPECT_EQ(answer.reasoning, "hm");
 }
 
 TEST(AnswerReader, IsIncompleteWithoutAReason) {
@@ -126,6 +129,83 @@ TEST(AnswerReader, SurvivesEveryShape) {
     EXPECT_EQ(answer.text, "") << data;
     EXPECT_FALSE(answer.reader.is_complete()) << data;
     EXPECT_EQ(answer.reader.prompt_tokens(), std::nullopt) << data;
+  }
+}
+
+// "id name arguments" a call, from deltas that each hold these tool_calls, and what was streamed.
+std::vector<std::string> calls_of(const std::vector<std::string>& pieces,
+                                  const std::string& reason = "tool_calls") {
+  std::vector<SseEvent> events;
+  for (const std::string& piece : pieces) {
+    events.push_back({"", R"({"choices":[{"delta":{"tool_calls":[)" + piece + "]}}]}"});
+  }
+  events.push_back({"", R"({"choices":[{"delta":{},"finish_reason":")" + reason + "\"}]}"});
+  Read answer = read(events);
+  if (!answer.failure.empty()) return {answer.failure};
+  std::vector<engine::ToolCall> streamed;
+  for (const engine::ToolCallDelta& delta : answer.calls) {
+    if (delta.index == streamed.size()) streamed.emplace_back();
+    streamed.at(delta.index).id += delta.piece.id;
+    streamed.at(delta.index).name += delta.piece.name;
+    streamed.at(delta.index).arguments += delta.piece.arguments;
+  }
+  const auto text = [](const engine::ToolCall& call) {
+    return call.id + " " + call.name + " " + call.arguments;
+  };
+  std::vector<std::string> whole;
+  for (const engine::ToolCall& call : answer.reader.take_tool_calls()) whole.push_back(text(call));
+  EXPECT_EQ(streamed.size(), whole.size());
+  for (std::size_t i = 0; i < streamed.size(); ++i) EXPECT_EQ(text(streamed[i]), whole.at(i));
+  return whole;
+}
+
+TEST(ToolCalls, ArePutTogetherHoweverServersCutThem) {
+  using Calls = std::vector<std::string>;
+  const Calls both = {R"(a one {"x":1})", R"(b two {})"};
+  EXPECT_EQ(calls_of({R"({"index":0,"id":"a","function":{"name":"one","arguments":""}})",
+                      R"({"index":0,"function":{"arguments":"{\"x\":"}})",
+                      R"({"index":1,"id":"b","function":{"name":"two"}})",
+                      R"({"index":0,"function":{"arguments":"1}"}})"}),
+            both)
+      << "pieces that take turns";
+  EXPECT_EQ(calls_of({R"({"id":"a","function":{"name":"one","arguments":"{\"x\":1}"}},
+                         {"id":"b","function":{"name":"two","arguments":"{}"}})"}),
+            both)
+      << "without an index";
+  EXPECT_EQ(calls_of({R"({"index":0,"id":"a","function":{"name":"one","arguments":"{\"x\":1}"}})",
+                      R"({"index":0,"id":"b","function":{"name":"two","arguments":""}})"}),
+            both)
+      << "an index that is always 0";
+  EXPECT_EQ(calls_of({R"({"index":0,"id":"a","function":{"name":"one","arguments":"{\"x\""}})",
+                      R"({"index":0,"id":"a","function":{"name":"one","arguments":":1}"}})"}),
+            Calls{both[0]})
+      << "id and name again and again";
+  EXPECT_EQ(calls_of({R"({"index":0,"id":null,"function":{"name":"o"}})",
+                      R"({"index":0,"function":{"name":"ne"}})",
+                      R"({"index":0,"id":"a","function":{"arguments":"{\"x\":1}"}})"}),
+            Calls{both[0]})
+      << "a name in pieces and an id that comes late";
+  EXPECT_EQ(calls_of({R"({"function":{"name":"one","arguments":{"x":1}}})",
+                      R"({"function":{"name":"two","arguments":"{}"}})"}),
+            (Calls{R"(call_0 one {"x":1})", "call_1 two {}"}))
+      << "no ids, arguments as an object";
+}
+
+TEST(ToolCalls, OfAnAnswerThatStopsThereAreCalls) {
+  const Read answer = read({{"", R"({"choices":[{"message":{"tool_calls":[
+      {"id":"a","function":{"name":"one","arguments":"{}"}}]},"finish_reason":"stop"}]})"}});
+  EXPECT_EQ(answer.reader.finish_reason(), engine::FinishReason::kToolCalls);
+}
+
+TEST(ToolCalls, AreRefusedWhenBrokenOrTooMany) {
+  const std::string broken = R"({"index":0,"id":"a","function":{"name":"one","arguments":"{"}})";
+  EXPECT_THAT(calls_of({broken}).at(0), HasSubstr("not JSON"));
+  EXPECT_EQ(calls_of({broken}, "length").at(0), "a one {") << "cut by max_tokens";
+  std::vector<std::string> many;
+  for (int i = 0; i < 129; ++i) many.push_back("{\"id\":\"" + std::to_string(i) + "\"}");
+  EXPECT_THAT(calls_of(many).at(0), HasSubstr("128"));
+  for (const char* odd : {"null", "7", "[]", R"({"function":7})", R"({"function":{"name":7}})"}) {
+    calls_of({odd});
   }
 }
 

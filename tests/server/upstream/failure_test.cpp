@@ -90,5 +90,22 @@ TEST(UpstreamFailure, MessagesAreOneShortLine) {
   EXPECT_LT(failure.message.size(), 400U);
 }
 
+TEST(UpstreamFailure, ReadsADateOfRetryAfter) {
+  constexpr std::int64_t kNow = 1792567680;  // 2026-10-21T07:28:00Z
+  const auto wait_ms = [](const std::string& text) {
+    UpstreamAnswerHead head;
+    head.status = 503;
+    head.retry_after = text;
+    return failure_of(head, "{}", kNow).retry_after_ms;
+  };
+  EXPECT_EQ(wait_ms("Wed, 21 Oct 2026 07:28:20 GMT"), 20000);
+  EXPECT_EQ(wait_ms("Wed, 21 Oct 2026 07:27:00 GMT"), std::nullopt) << "it has passed";
+  EXPECT_EQ(wait_ms("20"), 20000);
+  for (const char* odd :
+       {"", "-10", "inf", "nan", "soon", "Wed, 99 Oct", "Wed, 21 Oct 2026 07:28"}) {
+    EXPECT_EQ(wait_ms(odd), std::nullopt) << odd;
+  }
+}
+
 }  // namespace
 }  // namespace engramd::server

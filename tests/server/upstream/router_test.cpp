@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const Hop kLocal = {true, ""};
+const Hop kLocal = {.is_local = true};
 Hop remote(const std::string& model) {
-  return {false, model};
+  return {.model = {model}};
 }
 
 std::vector<Hop> hops(const std::string& model, engine::Route route = engine::Route::kAuto) {
@@ -38,6 +38,13 @@ TEST(Hops, TheNamedOneIsFirstAndNobodyTwice) {
   EXPECT_THAT(hops("nano"), ElementsAre(kLocal, remote("big"), remote("cheap")));
   EXPECT_THAT(hops("huge"), ElementsAre(remote("huge"), remote("cheap"), kLocal));
   EXPECT_THAT(hops("cheap"), ElementsAre(remote("cheap"), kLocal));
+}
+
+TEST(Hops, BehindARetiredNameStandsItsSuccessor) {
+  EXPECT_THAT(hops("deepseek-reasoner"),
+              ElementsAre(remote("deepseek-reasoner"),
+                          Hop{.model = {"deepseek-flash", true}, .instead_of = "deepseek-reasoner"},
+                          remote("cheap"), kLocal));
 }
 
 TEST(Hops, ARouteIsKept) {
@@ -62,7 +69,7 @@ TEST(Hops, TextToContinueStaysHere) {
 TEST(UpstreamSettings, NoPromptLeavesWithoutAddressKeyAndConsent) {
   config::ApiOptions api;
   const auto allowed = [&api](const std::string& key) {
-    const auto settings = upstream_settings(api, key);
+    const auto settings = upstream_settings(api, {key, {}});
     return settings.has_value() && settings->has_value();
   };
   EXPECT_FALSE(allowed("sk-1"));
@@ -86,10 +93,10 @@ TEST(UpstreamSettings, NoPromptLeavesWithoutAddressKeyAndConsent) {
 TEST(UpstreamSettings, SaysWhatIsMissingWhereARemoteIsWanted) {
   config::ApiOptions api;
   api.allow_remote = config::AllowRemote::kTrue;
-  EXPECT_THAT(upstream_settings(api, "sk-1").error().message, HasSubstr("api.base_url"));
+  EXPECT_THAT(upstream_settings(api, {"sk-1", {}}).error().message, HasSubstr("api.base_url"));
   api.base_url = "https://api.example.org";
-  EXPECT_THAT(upstream_settings(api, "").error().message, HasSubstr("TAOTOKEN_API_KEY"));
-  const auto broken = upstream_settings(api, "sk\x01-secret");
+  EXPECT_THAT(upstream_settings(api, {}).error().message, HasSubstr("TAOTOKEN_API_KEY"));
+  const auto broken = upstream_settings(api, {"sk\x01-secret", {}});
   EXPECT_THAT(broken.error().message, HasSubstr("TAOTOKEN_API_KEY"));
   EXPECT_THAT(broken.error().message, Not(HasSubstr("secret")));
 }
@@ -112,7 +119,7 @@ TEST(CircuitBreaker, OpensAfterThreeFailuresAndLetsOneProbeThrough) {
   EXPECT_TRUE(breaker.allow(now));
   breaker.ended();
   EXPECT_TRUE(breaker.allow(now)) << "a cancelled probe told nothing";
-  breaker.succeeded();
+  breaker.succeeded(now);
   EXPECT_TRUE(breaker.allow(now));
   EXPECT_TRUE(breaker.allow(now));
 }
@@ -124,8 +131,29 @@ TEST(CircuitBreaker, WaitsAsLongAsTheServerAsksUpToFiveMinutes) {
   EXPECT_EQ(breaker.remaining(now), seconds(60));
   for (int i = 0; i < 20; ++i) breaker.failed(now, seconds(100000));
   EXPECT_EQ(breaker.remaining(now), seconds(300));
-  breaker.succeeded();
+  breaker.succeeded(now);
   EXPECT_EQ(breaker.remaining(now), milliseconds(0));
+}
+
+TEST(CircuitBreaker, OpensWhenMostOfAMinuteFailed) {
+  CircuitBreaker breaker;
+  CircuitBreaker::Time now{};
+  const auto outcome = [&](bool failed) {
+    now += seconds(1);
+    failed ? breaker.failed(now, std::nullopt) : breaker.succeeded(now);
+  };
+  for (const bool failed : {true, true, false, true}) outcome(failed);
+  EXPECT_TRUE(breaker.allow(now)) << "four are too few to tell";
+  outcome(true);
+  EXPECT_FALSE(breaker.allow(now));
+  now += seconds(5);
+  EXPECT_TRUE(breaker.allow(now));
+  outcome(false);
+  outcome(true);
+  EXPECT_TRUE(breaker.allow(now)) << "what was before the probe counts no more";
+  now += seconds(61);
+  for (const bool failed : {false, true, true}) outcome(failed);
+  EXPECT_TRUE(breaker.allow(now));
 }
 
 }  // namespace
