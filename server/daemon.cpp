@@ -50,13 +50,13 @@ mcp::Limits to_mcp_limits(const config::Options& options) {
 
 // Members in the order of construction; destruction is the shutdown order, last to first.
 struct Daemon::Impl {
-  Impl(config::Options given, const RemoteEnvironment& environment, bool conformance)
-      : options(std::move(given)),
+  Impl(config::EffectiveConfig given, DaemonParts parts)
+      : config(std::move(given)),
         logger(make_logger(options.log)),
-        router(make_router(environment)),
+        router(parts.remote ? make_router() : nullptr),
         loader([this] { return open_model(); }, post()),
         services(make_services()),
-        registry(make_full_registry(conformance)),
+        registry(make_full_registry(parts.conformance)),
         dispatcher(mcp::make_dispatcher(registry, to_mcp_limits(options), make_observer())),
         signals(io),
         parent_timer(io),
@@ -68,7 +68,8 @@ struct Daemon::Impl {
   }
 
   Services make_services() {
-    return {.options = options,
+    return {.config = config,
+            .options = options,
             .loader = loader,
             .metrics = metrics,
             .post = post(),
@@ -78,6 +79,10 @@ struct Daemon::Impl {
                     std::exchange(function, nullptr)();
                     asio::post(io, [this] { announce_edits(); });
                   });
+                },
+            .doctor_thread =
+                [this](std::function<void()> function) {
+                  asio::post(doctor_thread, std::move(function));
                 },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
@@ -92,8 +97,8 @@ struct Daemon::Impl {
   }
 
   // Null: no prompt leaves this machine.
-  std::unique_ptr<Router> make_router(const RemoteEnvironment& environment) {
-    auto settings = upstream_settings(options.api, environment);
+  std::unique_ptr<Router> make_router() {
+    auto settings = upstream_settings(options.api, remote_environment(config));
     if (settings.has_error()) {
       logger->error("no remote: {}", settings.error().message);
       return nullptr;
@@ -238,7 +243,8 @@ struct Daemon::Impl {
     });
   }
 
-  const config::Options options;
+  const config::EffectiveConfig config;
+  const config::Options& options = config.options;
   std::shared_ptr<spdlog::logger> logger;
   asio::io_context io{1};
   Metrics metrics;
@@ -251,6 +257,7 @@ struct Daemon::Impl {
   asio::steady_timer parent_timer;
   asio::steady_timer idle_timer;
   asio::steady_timer watchdog_timer;
+  asio::thread_pool doctor_thread{1};
   asio::thread_pool table_thread{1};  // ends before the engine that its work uses
   std::unique_ptr<StdioSession> session;
   std::unique_ptr<Listeners> listeners;
@@ -258,8 +265,8 @@ struct Daemon::Impl {
   std::optional<engine::TableStamp> announced;  // of the table, to who subscribed
 };
 
-Daemon::Daemon(config::Options options, const RemoteEnvironment& environment, bool conformance)
-    : impl_(std::make_unique<Impl>(std::move(options), environment, conformance)) {}
+Daemon::Daemon(config::EffectiveConfig config, DaemonParts parts)
+    : impl_(std::make_unique<Impl>(std::move(config), parts)) {}
 
 Daemon::~Daemon() = default;
 

@@ -9,21 +9,23 @@
 #include <string>
 #include <vector>
 
-#include "config/options.h"
+#include "config/effective_config.h"
 #include "mcp/registry.h"
 #include "server/daemon_link.h"
 #include "server/listeners.h"
 #include "server/service_manager.h"
 #include "server/tools/services.h"
-#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 
+struct DaemonParts {
+  bool remote = false;       // prompts may leave this machine where the configuration lets them
+  bool conformance = false;  // the fixtures of the public MCP suite (server/conformance)
+};
+
 class Daemon {
  public:
-  // conformance: with the fixtures of the public MCP suite (server/conformance).
-  explicit Daemon(config::Options options, const RemoteEnvironment& environment = {},
-                  bool conformance = false);
+  explicit Daemon(config::EffectiveConfig config, DaemonParts parts = {});
   ~Daemon();  // ends the engine, after the step that it is in; waits for a model that still loads
 
   const Services& services() const;

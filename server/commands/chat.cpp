@@ -11,7 +11,6 @@
 #include "server/commands/run_tool.h"
 #include "server/tools/chat.h"
 #include "server/tools/chat_run.h"
-#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 namespace {
@@ -93,7 +92,7 @@ int answer_once(const config::EffectiveConfig& config, json arguments) {
   auto text = read_text(config);
   if (text.has_error()) return fail(text.error());
   arguments[has_flag(config, "--completion") ? "completion" : "prompt"] = std::move(text).value();
-  Daemon daemon(config.options, remote_environment(config));
+  Daemon daemon(config, {.remote = true});
   if (has_flag(config, "--json")) {
     const auto result = run_tool(daemon, "chat", arguments);
     if (result.has_error()) return fail(result.error());
@@ -113,7 +112,7 @@ int answer_once(const config::EffectiveConfig& config, json arguments) {
 
 int converse(const config::EffectiveConfig& config, const json& arguments) {
   const bool colour = colour_wanted(config);
-  Daemon daemon(config.options, remote_environment(config));
+  Daemon daemon(config, {.remote = true});
   json messages = json::array();
   std::puts("Ask something. /clear starts over, /quit or Ctrl-D ends; Ctrl-C stops an answer.");
   std::string line;

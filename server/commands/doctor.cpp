@@ -2,59 +2,46 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
+#include <memory>
+#include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "mcp/text.h"
+#include "server/commands/run_tool.h"
 #include "server/doctor/check.h"
+#include "server/doctor/symptom.h"
+#include "server/engine_options.h"
+#include "server/model_folder.h"
 
 namespace engramd::server {
 namespace {
 
-using nlohmann::json;
-
-std::string text_of(const Check& check, bool colour) {
-  const char* shade = check.status == CheckStatus::kPass   ? "\x1b[32m"
-                      : check.status == CheckStatus::kFail ? "\x1b[31m"
-                      : check.status == CheckStatus::kWarn ? "\x1b[33m"
-                                                           : "\x1b[2m";
-  const std::string status = name_of(check.status);
-  std::string text = colour ? shade + status + "\x1b[0m" : status;
-  text += std::string(12 - std::min<std::size_t>(status.size(), 11), ' ') + check.name;
-  text += std::string(check.name.size() < 23 ? 24 - check.name.size() : 1, ' ');
-  text += mcp::sanitise_text(check.detail) + "\n";
-  if (!check.remedy.empty()) text += std::string(36, ' ') + "-> " + check.remedy + "\n";
-  return text;
+Result<std::unique_ptr<engine::LocalEngine>> open_engine(const config::Options& options) {
+  auto folder = find_model_folder(options.model, executable_folder());
+  if (folder.has_error()) return folder.error();
+  return engine::LocalEngine::open(to_engine_options(options, std::move(*folder)));
 }
 
-json to_json(const std::vector<Check>& checks) {
-  json list = json::array();
-  for (const Check& check : checks) {
-    list.push_back({{"name", check.name},
-                    {"status", name_of(check.status)},
-                    {"detail", check.detail},
-                    {"remedy", check.remedy}});
+int explain(const std::string& message) {
+  const Symptom* const symptom = recognise(message);
+  if (symptom == nullptr) {
+    std::puts("not a message that engramd knows; `engramd doctor` looks at everything");
+    return kExitFailed;
   }
-  return {{"checks", std::move(list)}};
+  std::printf("%s: %s\n-> %s\n", symptom->name, symptom->meaning, symptom->remedy);
+  return kExitOk;
 }
 
 int run_doctor(const config::EffectiveConfig& config) {
-  std::vector<Check> checks = configuration_checks(config);
-  const auto add = [&checks](std::vector<Check> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(checks));
-  };
-  add(local_checks(config));
-  add(remote_checks(config, remote_environment(config), has_flag(config, "--live")));
-  add(client_checks(config));
-  if (has_flag(config, "--json")) {
-    std::printf("%s\n",
-                to_json(checks).dump(2, ' ', false, json::error_handler_t::replace).c_str());
-  } else {
-    for (const Check& check : checks) {
-      std::fputs(text_of(check, colour_wanted(config)).c_str(), stdout);
-    }
+  if (const std::string message = flag_or(config, "--explain", ""); !message.empty()) {
+    return explain(message);
   }
+  const auto engine = open_engine(config.options);
+  Examination examination = {
+      config, engine.has_error() ? Result<engine::LocalEngine*>(engine.error()) : engine->get()};
+  examination.live = has_flag(config, "--live");
+  const std::vector<Check> checks = examine(examination);
+  const std::string text = has_flag(config, "--json") ? json_text(to_json(checks))
+                                                      : text_of(checks, colour_wanted(config));
+  std::fputs(text.c_str(), stdout);
   const bool failed = std::any_of(checks.begin(), checks.end(), [](const Check& check) {
     return check.status == CheckStatus::kFail;
   });
@@ -66,18 +53,21 @@ int run_doctor(const config::EffectiveConfig& config) {
 Command doctor_command() {
   return {
       .name = "doctor",
-      .usage = "doctor [--live] [--json] [OPTION...]",
+      .usage = "doctor [--live] [--json] [OPTION...] | doctor --explain MESSAGE",
       .summary = "check configuration, model, table, remote and clients, with one remedy each",
       .description =
           "Each check is `pass`, `warn`, `fail` or `not checked`. It opens the model and lets it\n"
           "answer, and lists the remote's models, which costs nothing; --live also asks the "
           "remote\n"
-          "for one token. Changes nothing and shows no key. Exits with 1 when a check fails.",
+          "for one token. Changes nothing and shows no key. Exits with 1 when a check fails.\n"
+          "--explain says what an error message of a client or server usually means.",
       .examples =
           "engramd doctor\n"
-          "engramd doctor --live --json",
+          "engramd doctor --live --json\n"
+          "engramd doctor --explain \"Cannot read properties of undefined (reading 'choices')\"",
       .flags = {{"--live", "", "Ask the remote for one token."},
-                {"--json", "", "One JSON object, for scripts."}},
+                {"--json", "", "One JSON object, for scripts."},
+                {"--explain", "MESSAGE", "What this error message usually means."}},
       .judges_settings = true,
       .reports_problems = true,
       .run = run_doctor,

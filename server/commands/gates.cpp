@@ -40,7 +40,7 @@ Result<json> gates_arguments(const config::EffectiveConfig& config) {
 int run_gates(const config::EffectiveConfig& config) {
   const auto arguments = gates_arguments(config);
   if (arguments.has_error()) return fail(arguments.error());
-  Daemon daemon(config.options);
+  Daemon daemon(config);
   const auto result = run_tool(daemon, "gate_inspect", arguments.value());
   if (result.has_error()) return fail(result.error());
   const mcp::ToolResult& gates = result.value();

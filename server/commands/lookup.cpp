@@ -117,7 +117,7 @@ Result<mcp::ToolResult> look_up(const config::EffectiveConfig& config) {
     arguments[has_flag(config, "--chat") ? "question" : "text"] = std::move(text).value();
   }
   if (layout.empty()) {
-    Daemon daemon(config.options);
+    Daemon daemon(config);
     return run_tool(daemon, "engram_lookup", arguments);
   }
   const std::string tokenizer = flag_or(config, "--tokenizer", "");

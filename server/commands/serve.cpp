@@ -22,9 +22,9 @@ int run_serve(const config::EffectiveConfig& config) {
     return fail(written.error());
   }
   const ServiceManager manager(config.environment);
-  const RemoteEnvironment environment = remote_environment(config);
-  Daemon daemon(config.options, environment, has_flag(config, "--conformance"));
-  const Listeners::Settings settings = {environment.api_key, has_flag(config, "--tcp-optional")};
+  Daemon daemon(config, {.remote = true, .conformance = has_flag(config, "--conformance")});
+  const Listeners::Settings settings = {remote_environment(config).api_key,
+                                        has_flag(config, "--tcp-optional")};
   const auto served = daemon.serve(settings, manager, [&config](int port) {
     if (port == 0) return;
     const config::ServerOptions& server = config.options.server;

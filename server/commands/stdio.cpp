@@ -11,7 +11,6 @@
 #include "server/daemon_settings.h"
 #include "server/exit_deadline.h"
 #include "server/transport/stdio.h"
-#include "server/upstream/remote_environment.h"
 
 namespace engramd::server {
 namespace {
@@ -43,7 +42,7 @@ int run_stdio(const config::EffectiveConfig& config) {
   const auto on_ending = [&deadline] {
     if (!deadline) deadline.emplace(kShutdownMs, kExitOk);
   };
-  Daemon daemon(config.options, remote_environment(config));
+  Daemon daemon(config, {.remote = true});
   const std::string& state_folder = config.options.table.state_folder;
   if (has_flag(config, "--standalone") || ready_state_folder(state_folder).has_error()) {
     return daemon.serve_stdio(STDIN_FILENO, output_fd, on_ending);

@@ -16,7 +16,7 @@ using mcp::json;
 
 Result<TableAnswer> ask(const config::EffectiveConfig& config, const char* tool,
                         const json& arguments) {
-  Daemon daemon(config.options);
+  Daemon daemon(config);
   auto result = run_tool(daemon, tool, arguments);
   if (!result) return result.error();
   return TableAnswer{std::move(result->text) + "\n", std::move(result->structured)};

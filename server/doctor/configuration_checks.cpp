@@ -30,7 +30,7 @@ Check settings_check(const config::EffectiveConfig& config) {
   Check check = {"configuration.settings", CheckStatus::kPass, "", ""};
   const auto facts = read_config_facts(config);
   if (facts.has_error()) {
-    return {check.name, CheckStatus::kNotChecked, "the model cannot be read, see model.files", ""};
+    return not_checked(check.name, "the model cannot be read, see model.files");
   }
   const auto verdicts = config::judge(config, *facts);
   const auto refused = config::refusals(verdicts);
@@ -50,20 +50,6 @@ Check settings_check(const config::EffectiveConfig& config) {
 }
 
 }  // namespace
-
-const char* name_of(CheckStatus status) {
-  switch (status) {
-    case CheckStatus::kPass:
-      return "pass";
-    case CheckStatus::kWarn:
-      return "warn";
-    case CheckStatus::kFail:
-      return "fail";
-    case CheckStatus::kNotChecked:
-      return "not checked";
-  }
-  return "";
-}
 
 std::vector<Check> configuration_checks(const config::EffectiveConfig& config) {
   return {files_check(config), settings_check(config)};

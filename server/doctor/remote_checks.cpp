@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <optional>
 #include <utility>
@@ -9,7 +9,11 @@
 
 #include "mcp/text.h"
 #include "server/doctor/check.h"
+#include "server/doctor/symptom.h"
+#include "server/upstream/remote_environment.h"
+#include "server/upstream/remote_model.h"
 #include "server/upstream/router.h"
+#include "server/upstream/token_budget.h"
 
 namespace engramd::server {
 namespace {
@@ -17,50 +21,29 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kListBytesMax = 4UL << 20;
-// Gone since 2026-07-24, says DeepSeek's own change log; a gateway may still map them.
-constexpr std::array kRetired = {"deepseek-chat", "deepseek-reasoner"};
+// A doctor's visit is shorter than a chat.
+constexpr std::chrono::milliseconds kConnectLimit{5000};
+constexpr std::chrono::milliseconds kTotalLimit{20000};
 
-Check not_checked(const char* name, const std::string& why) {
-  return {name, CheckStatus::kNotChecked, why, ""};
-}
-
-// What a message that users know from elsewhere usually means.
-std::string remedy_of(const UpstreamFailure& failure, const config::ApiOptions& api) {
-  switch (failure.status) {
-    case 401:
-      return "is " + api.api_key_env + " the key of this very server, and complete?";
-    case 402:
-      return "top up the account, or use another key";
-    case 403:
-      return "the key may not do this; ask whoever gave it";
-    case 404:
-    case 405:
-      return "does api.base_url have the right path? Try it with and without /v1";
-    case 429:
-      return "wait, or raise the limit of the account";
-    case 0:
-      break;
-    default:
-      return "ask again later, or the server's status page";
-  }
-  if (failure.message.find("certificate") != std::string::npos) {
-    return "name the authority with SSL_CERT_FILE, and check this machine's clock";
-  }
-  if (failure.message.find("agreeing on TLS") != std::string::npos) {
-    return "is it https at all? Try http:// or the right port";
-  }
-  return "check the address, the network and the firewall";
+// What a message that users know from elsewhere usually asks for.
+std::string remedy_of(const UpstreamFailure& failure) {
+  const Symptom* const symptom = recognise(failure.message);
+  return symptom == nullptr ? "check the address, the network and the firewall" : symptom->remedy;
 }
 
 struct Listing {
   std::optional<UpstreamFailure> failure;
+  std::vector<ConnectStep> steps;  // that were made
   std::vector<std::string> models;
   std::string where;
   std::int64_t total_ms = 0;
 };
 
-Listing list_models(const UpstreamSettings& settings) {
+Listing list_models(UpstreamSettings settings, const std::stop_token& stop) {
+  settings.timeouts.connect = kConnectLimit;
+  settings.timeouts.total = std::min(settings.timeouts.total, kTotalLimit);
   Listing listing;
+  std::vector<ConnectStep> steps;
   HttpClient http(settings.endpoints.front().tls, settings.proxies);
   for (const Endpoint& endpoint : settings.endpoints) {
     UpstreamAnswerHead head;
@@ -71,12 +54,13 @@ Listing list_models(const UpstreamSettings& settings) {
                                      body += bytes;
                                      return body.size() < kListBytesMax;
                                    },
-                               .on_step = {}};
+                               .on_step = [&](const ConnectStep& step) { steps.push_back(step); }};
     const auto started = std::chrono::steady_clock::now();
     listing = {};
     listing.where = endpoint.name();
     listing.failure =
-        http.run({endpoint, "/models", settings.key, "", settings.timeouts}, events, {});
+        http.run({endpoint, "/models", settings.key, "", settings.timeouts}, events, stop);
+    listing.steps = steps;
     listing.total_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            std::chrono::steady_clock::now() - started)
                            .count();
@@ -103,23 +87,79 @@ Listing list_models(const UpstreamSettings& settings) {
   return listing;
 }
 
+const char* name_of(ConnectStep::Kind kind) {
+  switch (kind) {
+    case ConnectStep::Kind::kName:
+      return "remote.dns";
+    case ConnectStep::Kind::kConnection:
+      return "remote.tcp";
+    case ConnectStep::Kind::kProxy:
+      return "remote.proxy";
+    case ConnectStep::Kind::kTls:
+      return "remote.tls";
+  }
+  return "";
+}
+
+// A check for each step to the remote; the first that is missing is the one that failed.
+void add_step_checks(const Listing& listing, const UpstreamSettings& settings,
+                     std::vector<Check>& checks) {
+  const Endpoint& endpoint = settings.endpoints.front();
+  const auto proxy = proxy_for(endpoint, settings.proxies);
+  const bool by_proxy = proxy.has_value() && proxy->has_value();
+  bool failed = false;
+  for (const auto kind : {ConnectStep::Kind::kName, ConnectStep::Kind::kConnection,
+                          ConnectStep::Kind::kProxy, ConnectStep::Kind::kTls}) {
+    const char* const name = name_of(kind);
+    const auto made = std::find_if(listing.steps.begin(), listing.steps.end(),
+                                   [kind](const ConnectStep& step) { return step.kind == kind; });
+    if (kind == ConnectStep::Kind::kProxy && proxy.has_error()) {
+      checks.push_back({name, CheckStatus::kFail, proxy.error().message,
+                        "write it so in https_proxy or api.proxy, or take it out"});
+    } else if (kind == ConnectStep::Kind::kProxy && !by_proxy) {
+      checks.push_back({name, CheckStatus::kPass, "none on the way", ""});
+    } else if (kind == ConnectStep::Kind::kTls && !endpoint.tls) {
+      checks.push_back(not_checked(name, "plain HTTP"));
+    } else if (made != listing.steps.end()) {
+      checks.push_back({name, CheckStatus::kPass,
+                        made->detail + " in " + std::to_string(made->took.count()) + " ms", ""});
+    } else if (!failed && listing.failure && !proxy.has_error()) {
+      failed = true;
+      checks.push_back(
+          {name, CheckStatus::kFail, listing.failure->message, remedy_of(*listing.failure)});
+    } else {
+      checks.push_back(not_checked(name, "a step before it failed"));
+    }
+  }
+}
+
+bool is_connected(const Listing& listing, const Endpoint& endpoint) {
+  const auto last = endpoint.tls ? ConnectStep::Kind::kTls : ConnectStep::Kind::kConnection;
+  return std::any_of(listing.steps.begin(), listing.steps.end(),
+                     [last](const ConnectStep& step) { return step.kind == last; });
+}
+
 Check model_check(const char* name, const std::string& model, const Listing& listing) {
   if (model.empty()) return not_checked(name, "none is named");
   const auto& models = listing.models;
   const bool listed = std::find(models.begin(), models.end(), model) != models.end();
   if (listed) return {name, CheckStatus::kPass, model, ""};
   if (listing.failure) return not_checked(name, "the list of models is not there");
-  const bool retired = std::find(kRetired.begin(), kRetired.end(), model) != kRetired.end();
-  const std::string nearest = mcp::suggest(model, models);
-  return {name, retired ? CheckStatus::kWarn : CheckStatus::kFail,
-          model + (retired ? " was retired by its provider and is not in the list"
-                           : " is not in the list of " + std::to_string(models.size()) + " models" +
-                                 nearest),
+  if (const auto retired = retirement_of(model)) {
+    return {name, CheckStatus::kWarn,
+            model + " was retired by its provider on " + retired->since +
+                " and is not in the list; " + retired->successor.id + " is asked instead",
+            std::string("name another one in ") + name};
+  }
+  return {name, CheckStatus::kFail,
+          model + " is not in the list of " + std::to_string(models.size()) + " models" +
+              mcp::suggest(model, models),
           std::string("name another one in ") + name};
 }
 
 // One token from the named model.
-Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& api, bool live) {
+Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& api, bool live,
+                   const std::stop_token& stop) {
   const char* const name = "remote.answer";
   if (!live) return not_checked(name, "it costs a token; --live does it");
   if (api.default_model.empty()) return not_checked(name, "api.default_model is not set");
@@ -131,10 +171,10 @@ Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& a
   client.start(
       request, {api.default_model},
       {.on_delta = {}, .on_done = [&](UpstreamOutcome got) { promise.set_value(std::move(got)); }},
-      {});
+      stop);
   const UpstreamOutcome outcome = promise.get_future().get();
   if (outcome.failure) {
-    return {name, CheckStatus::kFail, outcome.failure->message, remedy_of(*outcome.failure, api)};
+    return {name, CheckStatus::kFail, outcome.failure->message, remedy_of(*outcome.failure)};
   }
   return {name, CheckStatus::kPass,
           outcome.result.model + " answered in " +
@@ -176,14 +216,30 @@ Check base_url_check(const config::ApiOptions& api) {
   return {name, CheckStatus::kPass, endpoint.name() + "/chat/completions", ""};
 }
 
-Check listing_check(const Listing& listing, const config::ApiOptions& api) {
+Check listing_check(const Listing& listing, const Endpoint& endpoint) {
   const char* const name = "remote.models";
+  if (!is_connected(listing, endpoint)) return not_checked(name, "there is no connection");
   if (listing.failure) {
-    return {name, CheckStatus::kFail, listing.failure->message, remedy_of(*listing.failure, api)};
+    return {name, CheckStatus::kFail, listing.failure->message, remedy_of(*listing.failure)};
   }
   return {name, CheckStatus::kPass,
           std::to_string(listing.models.size()) + " models in " + std::to_string(listing.total_ms) +
               " ms from " + listing.where,
+          ""};
+}
+
+Check budget_check(const config::Options& options) {
+  const TokenBudget budget(options.table.state_folder, options.api.tokens_per_day_max);
+  const std::time_t now = std::time(nullptr);
+  const auto left = budget.check(now);
+  if (left.has_error()) {
+    return {"remote.budget", CheckStatus::kWarn, left.error().message,
+            "raise api.tokens_per_day_max, or let the local model answer until then"};
+  }
+  const std::int64_t most = options.api.tokens_per_day_max;
+  return {"remote.budget", CheckStatus::kPass,
+          std::to_string(budget.used(now)) + " tokens today (UTC)" +
+              (most == 0 ? ", no limit is set" : " of " + std::to_string(most)),
           ""};
 }
 
@@ -196,23 +252,27 @@ std::string why_no_remote(const Result<std::optional<UpstreamSettings>>& setting
 
 }  // namespace
 
-std::vector<Check> remote_checks(const config::EffectiveConfig& config,
-                                 const RemoteEnvironment& environment, bool live) {
-  const config::ApiOptions& api = config.options.api;
+std::vector<Check> remote_checks(const Examination& examination) {
+  const config::Options& options = examination.config.options;
+  const config::ApiOptions& api = options.api;
+  const RemoteEnvironment environment = remote_environment(examination.config);
   std::vector<Check> checks = {key_check(api, environment.api_key), base_url_check(api)};
   const auto settings = upstream_settings(api, environment);
   if (settings.has_error() || !settings->has_value()) {
     for (const char* name :
-         {"remote.models", "api.default_model", "api.fallback_model", "remote.answer"}) {
+         {"remote.dns", "remote.tcp", "remote.proxy", "remote.tls", "remote.models",
+          "api.default_model", "api.fallback_model", "remote.budget", "remote.answer"}) {
       checks.push_back(not_checked(name, why_no_remote(settings, api)));
     }
     return checks;
   }
-  const Listing listing = list_models(**settings);
-  checks.push_back(listing_check(listing, api));
+  const Listing listing = list_models(**settings, examination.stop);
+  add_step_checks(listing, **settings, checks);
+  checks.push_back(listing_check(listing, (*settings)->endpoints.front()));
   checks.push_back(model_check("api.default_model", api.default_model, listing));
   checks.push_back(model_check("api.fallback_model", api.fallback_model, listing));
-  checks.push_back(answer_check(**settings, api, live));
+  checks.push_back(budget_check(options));
+  checks.push_back(answer_check(**settings, api, examination.live, examination.stop));
   return checks;
 }
 

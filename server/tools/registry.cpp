@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/tools/chat.h"
+#include "server/tools/doctor.h"
 #include "server/tools/engram_lookup.h"
 #include "server/tools/gate_inspect.h"
 #include "server/tools/metrics.h"
@@ -21,7 +22,7 @@ constexpr char kInstructions[] =
     "the tables own, gate_inspect to see which of them an answer rests on, table_get and "
     "table_update to read and change what the tables hold while the model serves, table_history "
     "and table_rollback to see and undo changes, table_fold to make them the base, metrics for "
-    "speed, memory and hit rates. The "
+    "speed, memory and hit rates, doctor to find out what is wrong. The "
     "model loads in the background; the first calls may wait for it.";
 
 // The wording that the bundled model was trained on: context first, then the question.
@@ -57,7 +58,7 @@ mcp::Registry make_registry(const Services& services) {
                     make_gate_inspect_tool(services),   make_table_get_tool(services),
                     make_table_update_tool(services),   make_table_history_tool(services),
                     make_table_rollback_tool(services), make_table_fold_tool(services),
-                    make_metrics_tool(services)};
+                    make_metrics_tool(services),        make_doctor_tool(services)};
   registry.resources = make_resources(services);
   registry.resource_templates = make_resource_templates(services);
   registry.changing.resources = true;  // the table's is there once the model is

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "config/options.h"
+#include "config/effective_config.h"
 #include "config/result.h"
 #include "engine/runtime/chat_backend.h"
 #include "server/metrics.h"
@@ -13,11 +13,13 @@
 namespace engramd::server {
 
 struct Services {
-  const config::Options& options;
+  const config::EffectiveConfig& config;  // with secrets, for the doctor
+  const config::Options& options;         // of it
   ModelLoader& loader;
   Metrics& metrics;
   Post post;
-  Post table_thread;  // the one thread on which table tools work
+  Post table_thread;        // the one thread on which table tools work
+  Post doctor_thread = {};  // another one, for what waits for the network
   // The backend that answers chats, when it can: the local engine after loading.
   using ChatReady = std::function<void(Result<engine::ChatBackend*>)>;
   std::function<void(ChatReady)> when_chat_ready;

@@ -1,7 +1,7 @@
 // The remote: a second engramd, servers that do what servers have been seen to do, and TLS.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -25,32 +25,53 @@ test('a second engramd answers, and its key is nowhere', async () => {
   await remote.stop()
 })
 
-test('one user\'s day: the remote answers, dies, is missed, and comes back', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'engramd-day-'))
-  const server = await upstream(stream(good))
+test('one user\'s day: doctor, an answer, a dead remote, and its return', async () => {
+  const HOME = mkdtempSync(join(tmpdir(), 'engramd-day-'))
+  const models = json(200, { data: [{ id: 'big' }, { id: 'small' }] })
+  const answer = (response, request) => (request.url.endsWith('/models') ? models : stream(good))(response)
+  const server = await upstream(answer)
   const port = server.address().port
-  writeFileSync(join(folder, 'model_settings.json'), JSON.stringify({
+  mkdirSync(join(HOME, '.config/engramd'), { recursive: true })
+  writeFileSync(join(HOME, '.config/engramd/model_settings.json'), JSON.stringify({
     base_url: server.url() + '/api', default_model: 'big', fallback_model: 'small', max_retries: 0 }))
-  const one = new Engramd({ args: ['--stdio', '--standalone', '--config-dir', folder],
-    env: { ...process.env, TAOTOKEN_API_KEY: key } })
+  const env = { PATH: process.env.PATH, HOME, TAOTOKEN_API_KEY: key }
+
+  const { code, stdout } = await run(['doctor', '--live', '--json'], { env })
+  const { checks } = JSON.parse(stdout)
+  assert.equal(code, 0)
+  assert.deepEqual(checks.filter(({ status }) => status === 'warn' || status === 'fail'), [])
+  assert.equal(checks.find(({ name }) => name === 'remote.answer').status, 'pass')
+
+  const one = new Engramd({ args: ['--stdio', '--standalone'], env })
   children.push(one)
   await one.initialize()
-  const chat = async (id) => (await one.call(id, 'chat', { prompt: question, model: 'big' })).result.structuredContent
-  const first = await chat(1)
+  let id = 0
+  const chat = async () => (await one.call(++id, 'chat', { prompt: question, model: 'big' })).result.structuredContent
+  server.requests.length = 0
+  const first = await chat()
   assert.deepEqual([first.served_by, first.model, first.text, first.attempts], ['remote', 'big-1', 'Paris', 1])
   assert.equal(first.fallback_reason, undefined)
   assert.equal(server.requests[0].url, '/api/v1/chat/completions')
   assert.equal(server.requests[0].headers.authorization, `Bearer ${key}`)
   assert.equal(server.requests[0].body.messages[0].content, question)
+
   server.stop()
   await once(server, 'close')
-  const second = await chat(2)
+  const second = await chat()
   assert.deepEqual([second.served_by, second.model], ['local', 'engram-nano'])
   assert.match(second.text, /Paris/)
   assert.match(second.fallback_reason, /big: .*refused.*small: .*refused/)
-  const again = await upstream(stream(good), { port })
-  const third = await chat(3)
-  assert.deepEqual([third.served_by, third.text], ['remote', 'Paris'])
+  for (let i = 0; i < 2; ++i) await chat()
+  assert.match((await chat()).fallback_reason, /big: kept failing, asked again in \d s; small: kept failing/)
+
+  const again = await upstream(answer, { port })
+  const returned = (async () => {
+    while (true) {
+      const next = await chat()
+      if (next.served_by === 'remote') return next
+    }
+  })()
+  assert.equal((await within(returned, 'return of the remote', 20000)).text, 'Paris')
   assert.equal(again.requests.length, 1)
   await one.finish()
 })

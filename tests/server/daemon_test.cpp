@@ -17,7 +17,7 @@ using mcp::json;
 using testing::HasSubstr;
 
 TEST(Daemon, ChatsLooksUpInspectsAndCounts) {
-  Daemon daemon(config::Options{});
+  Daemon daemon(config::EffectiveConfig{});
   const auto chat = run_tool(daemon, "chat", {{"prompt", "What is the capital of France?"}});
   ASSERT_TRUE(chat.has_value()) << chat.error().message;
   EXPECT_THAT(chat.value().structured.at("text"), HasSubstr("Paris"));
@@ -37,7 +37,7 @@ TEST(Daemon, ChatsLooksUpInspectsAndCounts) {
 }
 
 TEST(Daemon, WrongInputIsRefusedWithTheReason) {
-  Daemon daemon(config::Options{});
+  Daemon daemon(config::EffectiveConfig{});
   const auto layer = run_tool(daemon, "engram_lookup", {{"text", "x"}, {"layers", {77}}});
   ASSERT_TRUE(layer.has_error());
   EXPECT_THAT(layer.error().message, HasSubstr("77"));
@@ -47,17 +47,17 @@ TEST(Daemon, WrongInputIsRefusedWithTheReason) {
 }
 
 TEST(Daemon, AMissingModelIsAnErrorOfTheCall) {
-  config::Options options;
-  options.model.name = "./no-such-model";
-  options.log.level = config::LogLevel::kOff;
-  Daemon daemon(options);
+  config::EffectiveConfig config;
+  config.options.model.name = "./no-such-model";
+  config.options.log.level = config::LogLevel::kOff;
+  Daemon daemon(config);
   const auto chat = run_tool(daemon, "chat", {{"prompt", "x"}});
   ASSERT_TRUE(chat.has_error());
   EXPECT_THAT(chat.error().message, HasSubstr("./no-such-model"));
 }
 
 TEST(Daemon, ASessionEndsWithItsInput) {
-  Daemon daemon(config::Options{});
+  Daemon daemon(config::EffectiveConfig{});
   const int null = ::open("/dev/null", O_RDWR);
   bool ending = false;
   EXPECT_EQ(daemon.serve_stdio(null, null, [&] { ending = true; }), 0);

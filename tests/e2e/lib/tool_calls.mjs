@@ -77,6 +77,11 @@ export const tool_calls = [
       assert.ok(out.since_start.tools.some((tool) => tool.name === 'metrics'))
     },
   },
+  {
+    name: 'doctor',
+    arguments: {},
+    check: ({ checks }) => assert.equal(checks.find(({ name }) => name === 'model.answer').status, 'pass'),
+  },
 ]
 
 export function check_result(call, result) {

@@ -178,10 +178,10 @@ class ApiTest : public ::testing::Test {
     options.model_folder = std::string(ENGRAMD_SOURCE_DIR) + "/install/models/engram-nano";
     return options;
   }();
-  config::Options options_ = [] {
-    config::Options options;
-    options.server.aliases = {"deepseek-chat=engram-nano", "other=somewhere-else"};
-    return options;
+  config::EffectiveConfig config_ = [] {
+    config::EffectiveConfig config;
+    config.options.server.aliases = {"deepseek-chat=engram-nano", "other=somewhere-else"};
+    return config;
   }();
   Metrics metrics_;
 
@@ -199,7 +199,8 @@ class ApiTest : public ::testing::Test {
     };
   }
   Services make_services() {
-    return {.options = options_,
+    return {.config = config_,
+            .options = config_.options,
             .loader = loader_,
             .metrics = metrics_,
             .post = post_function(),

@@ -59,7 +59,8 @@ class TableFoldTest : public testing::Test {
   std::promise<std::function<void()>> loaded_;
   ModelLoader loader_{[this] { return open(); },
                       [this](std::function<void()> f) { loaded_.set_value(std::move(f)); }};
-  const Services services_{.options = test_.options,
+  const Services services_{.config = test_.config,
+                           .options = test_.options,
                            .loader = loader_,
                            .metrics = test_.metrics,
                            .post = test_.post(),

@@ -37,7 +37,8 @@ class ScriptedBackend final : public engine::ChatBackend {
 };
 
 struct TestServices {
-  config::Options options;
+  config::EffectiveConfig config;
+  config::Options& options = config.options;
   std::deque<std::function<void()>> posted;
   Metrics metrics;
   ModelLoader loader{[]() -> Result<std::unique_ptr<engine::LocalEngine>> {
@@ -58,11 +59,13 @@ struct TestServices {
     }
   }
   Services services() {
-    return {.options = options,
+    return {.config = config,
+            .options = options,
             .loader = loader,
             .metrics = metrics,
             .post = post(),
             .table_thread = [](const std::function<void()>& function) { function(); },
+            .doctor_thread = [](const std::function<void()>& function) { function(); },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
                   if (backend_error) return ready(*backend_error);
