@@ -144,7 +144,7 @@ bool has_syntax(const OptionRow& row, std::string_view text) {
     case Syntax::kUrl:
       return text.empty() || is_url(text);
     case Syntax::kVariableName:
-      return is_variable_name(text);
+      return text.empty() || is_variable_name(text);
     case Syntax::kHost:
       return is_host(text);
     case Syntax::kOrigin:

@@ -121,7 +121,9 @@ struct ApiOptions {
   std::string default_model;
   std::string fallback_model;
   AllowRemote allow_remote = AllowRemote::kAuto;  // kAuto: when a base URL and a key are set
-  std::string proxy;  // "http://host:port", also for loopback; "none"; empty: http_proxy and so on
+  // Variable that holds the address of a proxy for all of the remote's addresses, also loopback
+  // ones; empty: http_proxy and so on.
+  std::string proxy_env;
   std::int64_t tokens_per_day_max = 0;  // of remotes, per UTC day; 0: no limit
 };
 

@@ -19,6 +19,7 @@ enum class ErrorKind {
   kLimitExceeded,    // a configured limit was reached; the message names the option
   kBusy,             // a queue is full: the same request may succeed in a moment
   kUnavailable,      // cannot be done now or on this machine (loading, no device, no remote)
+  kRemoteFailed,     // a remote refused or broke off: asking again is useless, or costs again
   kCancelled,        // the caller asked to stop
   kEnvironment,      // file system or operating system said no
 };
@@ -51,6 +52,9 @@ inline Error busy(std::string message) {
 }
 inline Error unavailable(std::string message) {
   return {ErrorKind::kUnavailable, std::move(message)};
+}
+inline Error remote_failed(std::string message) {
+  return {ErrorKind::kRemoteFailed, std::move(message)};
 }
 inline Error cancelled(std::string message) {
   return {ErrorKind::kCancelled, std::move(message)};

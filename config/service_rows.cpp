@@ -87,10 +87,12 @@ std::vector<OptionRow> api_rows() {
       {.key = "api.allow_remote",
        .member = choice(&O::api, &A::allow_remote, allow),
        .help = "Whether prompts may leave this machine; auto: when a base URL and a key are set."},
-      {.key = "api.proxy",
-       .member = field(&O::api, &A::proxy),
-       .help = "Proxy for the remote: http://name:password@host:port, or none; empty: as "
-               "https_proxy, http_proxy and no_proxy say."},
+      {.key = "api.proxy_env",
+       .member = field(&O::api, &A::proxy_env),
+       .syntax = Syntax::kVariableName,
+       .help =
+           "Name of the environment variable that holds the remote's proxy, "
+           "http://name:password@host:port. Empty: https_proxy, http_proxy and no_proxy count."},
       {.key = "api.tokens_per_day_max",
        .member = field(&O::api, &A::tokens_per_day_max),
        .maximum = 1000000000000,

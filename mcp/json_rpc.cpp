@@ -197,6 +197,11 @@ json recover_id(std::string_view text) {
   return nullptr;
 }
 
+json parse_bounded(std::string_view text, int depth_max) {
+  text = trim(text);
+  return is_deeper_than(text, depth_max) ? json(json::value_t::discarded) : parse_json(text);
+}
+
 Incoming parse_incoming(std::string_view text, int json_depth_max) {
   Incoming incoming;
   text = trim(text);

@@ -49,6 +49,9 @@ struct Incoming {
 // Nesting is counted before the tree is built, because copying and dumping a deep tree recurse.
 Incoming parse_incoming(std::string_view text, int json_depth_max);
 
+// A value that a stranger sent, with the same leniency and bound; discarded: not JSON, or deeper.
+json parse_bounded(std::string_view text, int depth_max);
+
 // The id in a text that is broken, cut off or too large to parse; null when there is none.
 json recover_id(std::string_view text);
 

@@ -22,6 +22,10 @@ std::string holder_of(int fd) {
   return pid.substr(0, pid.find('\n'));
 }
 
+std::string held_by(int fd, const std::string& path) {
+  return "an engramd daemon runs already (process " + holder_of(fd) + ", " + path + ")";
+}
+
 }  // namespace
 
 Result<std::string> ready_state_folder(const std::string& state_folder) {
@@ -49,8 +53,8 @@ Result<DaemonLock> DaemonLock::take(const std::string& state_folder) {
   }
   DaemonLock lock(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return unavailable("an engramd daemon runs already (process " + holder_of(fd) + ", " + path +
-                       "); stop it first, or give this one another state folder with "
+    return unavailable(held_by(fd, path) +
+                       "; stop it first, or give this one another state folder with "
                        "XDG_STATE_HOME");
   }
   const std::string pid = std::to_string(::getpid()) + '\n';
@@ -58,6 +62,17 @@ Result<DaemonLock> DaemonLock::take(const std::string& state_folder) {
   if (::ftruncate(fd, 0) == 0) [[maybe_unused]]
     const ssize_t written = ::pwrite(fd, pid.data(), pid.size(), 0);
   return lock;
+}
+
+std::string DaemonLock::holder(const std::string& state_folder) {
+  const std::string path = state_folder + "/engramd.lock";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return "";
+  // Shared, so that a daemon that starts meanwhile is the only one that could be in its way.
+  const bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+  std::string text = is_held ? held_by(fd, path) : "";
+  ::close(fd);
+  return text;
 }
 
 DaemonLock::DaemonLock(DaemonLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

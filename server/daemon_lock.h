@@ -13,6 +13,8 @@ class DaemonLock {
  public:
   // kUnavailable: another daemon has it; the message names its process.
   static Result<DaemonLock> take(const std::string& state_folder);
+  // What the message of take() would say; empty: it is free. Changes nothing.
+  static std::string holder(const std::string& state_folder);
   DaemonLock(DaemonLock&& other) noexcept;
   DaemonLock(const DaemonLock&) = delete;
   DaemonLock& operator=(const DaemonLock&) = delete;

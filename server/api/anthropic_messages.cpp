@@ -8,6 +8,7 @@
 #include "server/api/anthropic_request.h"
 #include "server/api/event_stream.h"
 #include "server/api/model_wait.h"
+#include "server/upstream/remote_json.h"
 
 namespace engramd::server {
 namespace {
@@ -51,7 +52,7 @@ json content_json(const engine::ChatResult& result) {
   }
   if (!result.text.empty()) content.push_back({{"type", "text"}, {"text", result.text}});
   for (const engine::ToolCall& call : result.tool_calls) {
-    const json input = json::parse(call.arguments, nullptr, false);
+    const json input = parse_remote_json(call.arguments);
     content.push_back({{"type", "tool_use"},
                        {"id", call.id},
                        {"name", call.name},
@@ -99,22 +100,25 @@ class StreamedMessage final : public AnswerWriter {
   void delta(std::size_t, const engine::ChatDelta& delta) override {
     if (!delta.reasoning.empty()) {
       open("thinking", {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
-      send_delta(n_blocks_ - 1, {{"type", "thinking_delta"}, {"thinking", delta.reasoning}});
+      send_delta({{"type", "thinking_delta"}, {"thinking", delta.reasoning}});
     }
     if (!delta.text.empty()) {
       open("text", {{"type", "text"}, {"text", ""}});
-      send_delta(n_blocks_ - 1, {{"type", "text_delta"}, {"text", delta.text}});
+      send_delta({{"type", "text_delta"}, {"text", delta.text}});
     }
+    // The first call as it comes. Pieces of several may take turns, and blocks may not: the others
+    // follow whole.
     for (const engine::ToolCallDelta& call : delta.tool_calls) {
-      if (call.index >= call_blocks_.size()) open_call(call.piece);
-      send_delta(call_blocks_[call.index],
-                 {{"type", "input_json_delta"}, {"partial_json", call.piece.arguments}});
+      if (call.index == 0) send_call(call.piece);
     }
   }
 
   void choice_done(std::size_t, const engine::ChatResult& result) override {
     close();
-    for (const int block : call_blocks_) send("content_block_stop", {{"index", block}});
+    for (std::size_t i = 1; i < result.tool_calls.size(); ++i) {
+      send_call(result.tool_calls[i]);
+      close();
+    }
     send("message_delta",
          {{"delta",
            {{"stop_reason", stop_reason(result)}, {"stop_sequence", stop_sequence(result)}}},
@@ -135,39 +139,37 @@ class StreamedMessage final : public AnswerWriter {
     stream_->event(type, event);
   }
 
-  // Text and thoughts: a block until the other begins, or a call.
-  void open(const std::string& type, json block) {
-    if (type == open_) return;
+  // Blocks follow each other: one is open until another begins.
+  void open(const std::string& which, json block) {
+    if (which == open_) return;
     close();
-    open_ = type;
-    start_block(std::move(block));
+    open_ = which;
+    send("content_block_start", {{"index", n_blocks_}, {"content_block", std::move(block)}});
   }
 
-  // Blocks of calls stay open, since their pieces may take turns.
-  void open_call(const engine::ToolCall& call) {
-    close();
-    call_blocks_.push_back(n_blocks_);
-    start_block(
-        {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", json::object()}});
+  // A piece of the call that is open, or the first of another, which has an id.
+  void send_call(const engine::ToolCall& piece) {
+    if (!piece.id.empty()) {
+      open("call " + piece.id, {{"type", "tool_use"},
+                                {"id", piece.id},
+                                {"name", piece.name},
+                                {"input", json::object()}});
+    }
+    send_delta({{"type", "input_json_delta"}, {"partial_json", piece.arguments}});
   }
 
-  void start_block(json block) {
-    send("content_block_start", {{"index", n_blocks_++}, {"content_block", std::move(block)}});
-  }
-
-  void send_delta(int block, json delta) {
-    send("content_block_delta", {{"index", block}, {"delta", std::move(delta)}});
+  void send_delta(json delta) {
+    send("content_block_delta", {{"index", n_blocks_}, {"delta", std::move(delta)}});
   }
 
   void close() {
     if (open_.empty()) return;
     open_.clear();
-    send("content_block_stop", {{"index", n_blocks_ - 1}});
+    send("content_block_stop", {{"index", n_blocks_++}});
   }
 
-  std::string open_;  // "text", "thinking" or empty: always the last block
-  int n_blocks_ = 0;
-  std::vector<int> call_blocks_;  // of each call
+  std::string open_;  // which block is; empty: none
+  int n_blocks_ = 0;  // that are over
   const std::shared_ptr<EventStream> stream_;
   const std::shared_ptr<std::int64_t> prompt_tokens_;  // known when the request is made
 };

@@ -27,8 +27,12 @@ std::string block_text(RequestFields block, const json& value) {
                        {"input", value.value("input", json())}};
     return call.dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  block.refuse_locally("type", "expected text, tool_use or tool_result, got \"" + type +
-                                   "\": this model reads text only");
+  if (type == "image") {
+    if (block.object("source") == nullptr) block.refuse("source", "required, got none");
+    block.refuse_locally("type", "this model reads text only, not images");
+    return "";
+  }
+  block.refuse("type", "expected text, image, tool_use or tool_result, got \"" + type + "\"");
   return "";
 }
 
@@ -106,6 +110,7 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
   }
   request.chat.max_tokens = static_cast<int>(max_tokens.value_or(1));
   request.chat.stop = read_stop_texts(fields, "stop_sequences");
+  request.chat.route = read_route(fields);
   engine::SamplingOptions& sampling = request.chat.sampling;
   sampling.temperature = fields.number("temperature", 0, 2).value_or(defaults.temperature);
   sampling.top_p = fields.number("top_p", 1e-6, 1).value_or(defaults.top_p);
@@ -115,8 +120,7 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
   refuse_tool_use(fields);
   if (problems.wrong) return *problems.wrong;
   request.beyond_local = problems.beyond_local;
-  request.chat.openai_request =
-      anthropic_to_openai(*parsed).dump(-1, ' ', false, json::error_handler_t::replace);
+  request.chat.openai_request = anthropic_to_openai(body);
   return request;
 }
 

@@ -41,6 +41,11 @@ ApiError to_api_error(const Error& error) {
       made.code = "unavailable";
       made.retry_after_ms = kRetryAfterMs;
       break;
+    case ErrorKind::kRemoteFailed:
+      made.status = 502;
+      made.type = "server_error";
+      made.code = "remote_failed";
+      break;
     case ErrorKind::kEnvironment:
       made.status = 500;
       made.type = "server_error";

@@ -58,6 +58,8 @@ bool read_engram(RequestFields& fields) {
   return true;
 }
 
+}  // namespace
+
 engine::Route read_route(RequestFields& fields) {
   const std::string route = fields.text("route").value_or("auto");
   if (route == "local") return engine::Route::kLocal;
@@ -65,8 +67,6 @@ engine::Route read_route(RequestFields& fields) {
   if (route != "auto") fields.refuse("route", "expected auto, local or remote");
   return engine::Route::kAuto;
 }
-
-}  // namespace
 
 std::uint64_t random_seed() {
   std::random_device random;

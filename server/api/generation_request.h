@@ -30,6 +30,9 @@ GenerationRequest read_generation(RequestFields& fields, const config::SamplingD
 // A string, or an array of at most 16; empty ones never end anything and are left out.
 std::vector<std::string> read_stop_texts(RequestFields& fields, const char* name);
 
+// "auto", "local" or "remote", an extension of every API.
+engine::Route read_route(RequestFields& fields);
+
 // A different answer each time unless the client says otherwise, as the APIs promise.
 std::uint64_t random_seed();
 

@@ -108,8 +108,10 @@ Check order_check(const engine::ModelFacts& facts, const engine::ChatResult& ans
   return check;
 }
 
-Check hit_rate_check(const engine::ChatResult& answer, bool engram_enabled) {
+Check hit_rate_check(const engine::ModelFacts& facts, const engine::ChatResult& answer,
+                     bool engram_enabled) {
   const char* const name = "table.hit_rate";
+  if (facts.engram_layer_ids.empty()) return not_checked(name, "this model has no Engram");
   if (!engram_enabled) return not_checked(name, "Engram is off");
   engine::EngramCounts counts = answer.engram_prompt;
   counts.add(answer.engram_generated);
@@ -163,7 +165,7 @@ void engine_checks(const Examination& examination, std::vector<Check>& checks) {
                     ""});
   checks.push_back(layout_check(engine.facts()));
   checks.push_back(order_check(engine.facts(), *answer, options));
-  checks.push_back(hit_rate_check(*answer, options.engram.enable));
+  checks.push_back(hit_rate_check(engine.facts(), *answer, options.engram.enable));
   checks.push_back(memory_check(engine.facts(), engine.memory()));
 }
 
@@ -198,13 +200,6 @@ Check token_check(const config::TableOptions& table) {
   return check;
 }
 
-// Empty: none runs.
-std::string running_daemon(const std::string& state_folder) {
-  if (::access((state_folder + "/engramd.lock").c_str(), F_OK) != 0) return "";
-  const auto lock = DaemonLock::take(state_folder);
-  return lock.has_error() ? lock.error().message : "";
-}
-
 Check port_check(const config::ServerOptions& server, bool daemon_runs) {
   const char* const name = "machine.port";
   const std::string where = server.host + ":" + std::to_string(server.port);
@@ -234,7 +229,7 @@ std::vector<Check> local_checks(const Examination& examination) {
   checks.push_back(not_checked("machine.gpu", "this version computes on the processor only"));
   checks.push_back(state_check(options.table));
   checks.push_back(token_check(options.table));
-  const std::string daemon = running_daemon(options.table.state_folder);
+  const std::string daemon = DaemonLock::holder(options.table.state_folder);
   checks.push_back({"machine.daemon", CheckStatus::kPass,
                     daemon.empty() ? "none runs; `engramd --stdio` starts one" : daemon, ""});
   checks.push_back(port_check(options.server, !daemon.empty()));

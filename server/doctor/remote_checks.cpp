@@ -11,6 +11,7 @@
 #include "server/doctor/check.h"
 #include "server/doctor/symptom.h"
 #include "server/upstream/remote_environment.h"
+#include "server/upstream/remote_json.h"
 #include "server/upstream/remote_model.h"
 #include "server/upstream/router.h"
 #include "server/upstream/token_budget.h"
@@ -61,21 +62,23 @@ Listing list_models(UpstreamSettings settings, const std::stop_token& stop) {
     listing.failure =
         http.run({endpoint, "/models", settings.key, "", settings.timeouts}, events, stop);
     listing.steps = steps;
+    if (listing.failure) hide_secret(listing.failure->message, settings.key);
     listing.total_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            std::chrono::steady_clock::now() - started)
                            .count();
     if (listing.failure) return listing;
-    const json parsed = json::parse(body, nullptr, false);
+    const json parsed = parse_remote_json(body);
     const bool is_list = parsed.is_object() && parsed.contains("data") && parsed["data"].is_array();
     if (head.status == 200 && is_list) {
       for (const json& model : parsed["data"]) {
         if (model.is_object() && model.contains("id") && model["id"].is_string()) {
-          listing.models.push_back(model["id"]);
+          listing.models.push_back(one_line(model["id"].get_ref<const std::string&>()));
         }
       }
       return listing;
     }
     listing.failure = failure_of(head, body);
+    hide_secret(listing.failure->message, settings.key);
     if (head.status == 200) {
       listing.failure->status = 404;
       listing.failure->message = is_web_page(body) ? "a web page came instead of the list of models"
@@ -115,7 +118,7 @@ void add_step_checks(const Listing& listing, const UpstreamSettings& settings,
                                    [kind](const ConnectStep& step) { return step.kind == kind; });
     if (kind == ConnectStep::Kind::kProxy && proxy.has_error()) {
       checks.push_back({name, CheckStatus::kFail, proxy.error().message,
-                        "write it so in https_proxy or api.proxy, or take it out"});
+                        "write it so in the variable that names it, or take it out"});
     } else if (kind == ConnectStep::Kind::kProxy && !by_proxy) {
       checks.push_back({name, CheckStatus::kPass, "none on the way", ""});
     } else if (kind == ConnectStep::Kind::kTls && !endpoint.tls) {
@@ -158,11 +161,16 @@ Check model_check(const char* name, const std::string& model, const Listing& lis
 }
 
 // One token from the named model.
-Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& api, bool live,
+Check answer_check(const UpstreamSettings& settings, const config::Options& options, bool live,
                    const std::stop_token& stop) {
+  const config::ApiOptions& api = options.api;
   const char* const name = "remote.answer";
   if (!live) return not_checked(name, "it costs a token; --live does it");
   if (api.default_model.empty()) return not_checked(name, "api.default_model is not set");
+  TokenBudget budget(options.table.state_folder, api.tokens_per_day_max);
+  if (const auto left = budget.check(std::time(nullptr)); left.has_error()) {
+    return not_checked(name, left.error().message);
+  }
   engine::ChatRequest request;
   request.messages = {{"user", "Say yes."}};
   request.max_tokens = 1;
@@ -173,6 +181,10 @@ Check answer_check(const UpstreamSettings& settings, const config::ApiOptions& a
       {.on_delta = {}, .on_done = [&](UpstreamOutcome got) { promise.set_value(std::move(got)); }},
       stop);
   const UpstreamOutcome outcome = promise.get_future().get();
+  if (outcome.tokens > 0) {
+    const auto added = budget.add(outcome.tokens, std::time(nullptr));
+    if (added.has_error()) return {name, CheckStatus::kFail, added.error().message, "repair it"};
+  }
   if (outcome.failure) {
     return {name, CheckStatus::kFail, outcome.failure->message, remedy_of(*outcome.failure)};
   }
@@ -272,7 +284,7 @@ std::vector<Check> remote_checks(const Examination& examination) {
   checks.push_back(model_check("api.default_model", api.default_model, listing));
   checks.push_back(model_check("api.fallback_model", api.fallback_model, listing));
   checks.push_back(budget_check(options));
-  checks.push_back(answer_check(**settings, api, examination.live, examination.stop));
+  checks.push_back(answer_check(**settings, options, examination.live, examination.stop));
   return checks;
 }
 

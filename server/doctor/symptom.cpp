@@ -22,7 +22,7 @@ const std::vector<Row>& rows() {
        {"/v1/v1"}},
       {{"local proxy failed", "a proxy on the way refused, or is not running",
         "is the proxy there, and its password right? Names that need none go into NO_PROXY; "
-        "api.proxy = \"none\" goes without"},
+        "loopback needs none"},
        {"local proxy failed", "proxy authentication", "the proxy", "err_proxy", "http 407",
         "status code 407", "407 proxy"}},
       {{"OAuth token expired", "the client's own login has ended; engramd has no OAuth",
@@ -92,16 +92,32 @@ const std::vector<Row>& rows() {
         "none is needed"},
        {"sorted bucket", "power of two"}},
       {{"the server is ill", "the server itself failed", "ask again later, or see its status page"},
-       {"http 5", "status code 5", "internal server error", "bad gateway", "service unavailable",
-        "overloaded"}}};
+       {"http 500", "http 502", "http 503", "http 520", "http 529", "status code 500",
+        "status code 502", "status code 503", "internal server error", "bad gateway",
+        "service unavailable", "overloaded"}}};
   return all;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// A status is not part of a longer number, as of a port.
+bool says(const std::string& text, std::string_view word) {
+  for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) {
+    const std::size_t end = at + word.size();
+    const bool joins_before = is_digit(word.front()) && at > 0 && is_digit(text[at - 1]);
+    const bool joins_after = is_digit(word.back()) && end < text.size() && is_digit(text[end]);
+    if (!joins_before && !joins_after) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 const Symptom* recognise(std::string_view text) {
   const std::string low = lower_case(text);
-  const auto has = [&low](std::string_view word) { return low.find(word) != std::string::npos; };
+  const auto has = [&low](std::string_view word) { return says(low, word); };
   const auto found = std::find_if(rows().begin(), rows().end(), [&has](const Row& row) {
     return std::any_of(row.words.begin(), row.words.end(), has);
   });

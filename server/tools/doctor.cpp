@@ -37,7 +37,8 @@ void examine_here(const Services& services, const std::shared_ptr<mcp::ToolCall>
                                                .engine = engine,
                                                .live = call->arguments().at("live"),
                                                .stop = call->stop_token()});
-    auto result = std::make_shared<mcp::ToolResult>(text_of(checks, false), to_json(checks), false);
+    auto result = std::make_shared<mcp::ToolResult>(
+        mcp::ToolResult{text_of(checks, false), to_json(checks), false});
     services.post([call, result] { call->finish(std::move(*result)); });
   });
 }

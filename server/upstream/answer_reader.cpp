@@ -1,9 +1,11 @@
 #include "server/upstream/answer_reader.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "mcp/text.h"
-#include "server/upstream/json_member.h"
+#include "server/upstream/remote_json.h"
 
 namespace engramd::server {
 namespace {
@@ -11,12 +13,12 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kShownBytesMax = 120;
+constexpr std::int64_t kTokensMax = 1'000'000'000;  // of one answer; more is no count
 
 std::optional<std::int64_t> count_of(const json* value) {
-  if (value == nullptr || !value->is_number_integer() || value->get<std::int64_t>() < 0) {
-    return std::nullopt;
-  }
-  return value->get<std::int64_t>();
+  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+  const auto count = value->get<std::int64_t>();
+  return count >= 0 && count <= kTokensMax ? std::optional(count) : std::nullopt;
 }
 
 // A text, or parts with texts.
@@ -41,14 +43,16 @@ AnswerReader::Piece AnswerReader::read(const SseEvent& event) {
     done_ = true;
     return engine::ChatDelta();
   }
-  const json body = json::parse(event.data, nullptr, false);
+  const json body = parse_remote_json(event.data);
   if (event.name == "error") return failure_of_error_event(event.data);
   if (body.is_discarded()) {
     return unusable("the remote's answer is not JSON: " +
                     mcp::quote(mcp::sanitise_text(event.data.substr(0, kShownBytesMax))));
   }
   if (member(body, "error") != nullptr) return failure_of_error_event(event.data);
-  if (const std::string model = text_of(member(body, "model")); !model.empty()) model_ = model;
+  if (const std::string model = text_of(member(body, "model")); !model.empty()) {
+    model_ = one_line(model);
+  }
   if (const json* usage = member(body, "usage")) read_usage(*usage);
   const json* choices = member(body, "choices");
   const bool has_choice = choices != nullptr && choices->is_array() && !choices->empty();
@@ -61,6 +65,9 @@ void AnswerReader::read_usage(const json& usage) {
   if (const auto n = count_of(member(usage, "completion_tokens"))) completion_tokens_ = n;
   if (const json* details = member(usage, "prompt_tokens_details")) {
     if (const auto n = count_of(member(*details, "cached_tokens"))) cached_prompt_tokens_ = n;
+  }
+  if (cached_prompt_tokens_ && prompt_tokens_) {
+    cached_prompt_tokens_ = std::min(*cached_prompt_tokens_, *prompt_tokens_);
   }
 }
 

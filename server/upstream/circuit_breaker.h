@@ -21,7 +21,8 @@ class CircuitBreaker {
   // Ended without telling anything about the server: cancelled, or the request itself was wrong.
   void ended() { probing_ = false; }
 
-  std::chrono::milliseconds remaining(Time now) const;  // 0: closed
+  bool is_closed() const { return !open_ && failures_ == 0; }  // nothing to remember
+  std::chrono::milliseconds remaining(Time now) const;         // 0: closed
 
  private:
   struct Outcome {

@@ -10,6 +10,7 @@
 
 #include "mcp/text.h"
 #include "server/transport/header_text.h"
+#include "server/upstream/remote_json.h"
 
 namespace engramd::server {
 namespace {
@@ -17,6 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMessageBytesMax = 300;
+// Of a key: what some servers quote, and enough to know it by.
+constexpr std::size_t kSecretStartBytes = 8;
+constexpr std::string_view kHidden = "[hidden]";
 // The official clients' bound for what a server may ask them to wait.
 constexpr double kRetryAfterSecondsMax = 60;
 
@@ -53,21 +57,10 @@ Told told_by(const json& body) {
   return {};
 }
 
-json parsed(std::string_view text) {
-  return json::parse(text.begin(), text.end(), nullptr, false);
-}
-
 bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
   const std::string low = lower_case(text);
   return std::any_of(words.begin(), words.end(),
                      [&low](std::string_view word) { return low.find(word) != std::string::npos; });
-}
-
-std::string one_line(std::string_view text) {
-  std::string line = mcp::sanitise_text(std::string(text.substr(0, kMessageBytesMax)));
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
-  return line;
 }
 
 bool is_quota(const Told& told) {
@@ -139,9 +132,28 @@ std::string meaning_of(int status) {
 
 }  // namespace
 
+std::string one_line(std::string_view text) {
+  std::string line = mcp::sanitise_text(
+      mcp::cut_at_code_point(text.substr(0, kMessageBytesMax), kMessageBytesMax));
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return line;
+}
+
+void hide_secret(std::string& text, std::string_view secret) {
+  if (secret.empty()) return;
+  const std::string_view start = secret.substr(0, kSecretStartBytes);
+  for (std::size_t at = 0; (at = text.find(start, at)) != std::string::npos;) {
+    std::size_t end = at;
+    while (end < text.size() && end - at < secret.size() && text[end] == secret[end - at]) ++end;
+    text.replace(at, end - at, kHidden);
+    at += kHidden.size();
+  }
+}
+
 UpstreamFailure failure_of(const UpstreamAnswerHead& head, std::string_view body,
                            std::int64_t unix_time_s) {
-  const Told told = told_by(parsed(body));
+  const Told told = told_by(parse_remote_json(body));
   UpstreamFailure failure;
   failure.status = head.status;
   failure.which = class_of(head.status);
@@ -193,7 +205,7 @@ UpstreamFailure failed_because(FailureClass which, std::string message) {
 }
 
 UpstreamFailure failure_of_error_event(std::string_view json_text) {
-  const Told told = told_by(parsed(json_text));
+  const Told told = told_by(parse_remote_json(json_text));
   UpstreamFailure failure;
   failure.status = 200;
   failure.is_unknown_model = is_unknown_model(0, told);
@@ -208,7 +220,9 @@ UpstreamFailure failure_of_error_event(std::string_view json_text) {
 Error to_error(const UpstreamFailure& failure) {
   if (failure.which == FailureClass::kCancelled) return cancelled(failure.message);
   if (failure.is_bad_request) return invalid_argument(failure.message);
-  return unavailable(failure.message);
+  const bool may_ask_again =
+      failure.which == FailureClass::kSafe || failure.which == FailureClass::kRefused;
+  return may_ask_again ? unavailable(failure.message) : remote_failed(failure.message);
 }
 
 }  // namespace engramd::server

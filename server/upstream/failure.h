@@ -51,4 +51,10 @@ UpstreamFailure failure_of_error_event(std::string_view json_text);
 
 Error to_error(const UpstreamFailure& failure);
 
+// What a remote said, for a message: sanitised, short, on one line.
+std::string one_line(std::string_view text);
+// Takes a key or password out of a text that somebody else wrote, also its first eight bytes and
+// what follows of it.
+void hide_secret(std::string& text, std::string_view secret);
+
 }  // namespace engramd::server

@@ -23,8 +23,11 @@ constexpr std::size_t kIdleMax = 8;
 // how long is left a second.
 constexpr seconds kIdleTime{25};
 constexpr seconds kIdleMargin{1};
-// For what is left of the last answer, all of which has arrived.
+// For what is left of the last answer, which has arrived unless the server holds it back.
 constexpr milliseconds kRestLimit{50};
+// A close that crosses with a request arrives within a round trip; a later one may be the end of
+// work that has begun.
+constexpr milliseconds kCloseOnItsWay{1000};
 
 bool is_close(const error_code& error) {
   return error == boost::asio::error::connection_reset || error == boost::asio::error::broken_pipe;
@@ -38,7 +41,7 @@ class HttpClient::Idle {
  public:
   struct Kept {
     std::string target;
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<RemoteConnection> connection;
     std::unique_ptr<ResponseReader> reader;
     Clock::time_point since;
   };
@@ -50,7 +53,7 @@ class HttpClient::Idle {
   }
 
   // The one used last, or null.
-  std::unique_ptr<Connection> take(const std::string& target) {
+  std::unique_ptr<RemoteConnection> take(const std::string& target) {
     while (true) {
       std::optional<Kept> kept = take_any(target);
       if (!kept) return nullptr;
@@ -78,7 +81,6 @@ class HttpClient::Idle {
   static bool is_usable(const Kept& kept) {
     kept.connection->set_deadline(Clock::now() + kRestLimit);
     while (!kept.reader->is_complete()) {
-      if (kept.connection->quiet() != Connection::Quiet::kHasBytes) return false;
       const auto got = kept.connection->read(kRestLimit);
       if (got.error || !kept.reader->push(got.bytes)) return false;
     }
@@ -86,7 +88,7 @@ class HttpClient::Idle {
                            ? seconds(*kept.reader->keep_alive_s()) - kIdleMargin
                            : kIdleTime;
     return kept.reader->keeps_alive() && Clock::now() - kept.since < std::min(limit, kIdleTime) &&
-           kept.connection->quiet() == Connection::Quiet::kQuiet;
+           kept.connection->is_quiet();
   }
 
   std::mutex mutex_;
@@ -96,7 +98,7 @@ class HttpClient::Idle {
 // One request and its answer on one connection.
 class HttpClient::Exchange {
  public:
-  Exchange(const HttpCall& call, const HttpEvents& events, Connection& connection)
+  Exchange(const HttpCall& call, const HttpEvents& events, RemoteConnection& connection)
       : call_(call), events_(events), connection_(connection) {}
 
   std::optional<UpstreamFailure> run() {
@@ -104,11 +106,15 @@ class HttpClient::Exchange {
       was_closed_ = is_close(error);
       return connection_.ended(FailureClass::kAmbiguous, "sending the request", error);
     }
+    sent_ = Clock::now();
+    if (events_.on_sent) events_.on_sent();
     return receive();
   }
 
-  // By the server, before a single byte of its answer.
-  bool was_closed() const { return was_closed_; }
+  // By the server, before a single byte of its answer and so soon that it was on its way before.
+  bool was_closed_already() const {
+    return was_closed_ && (!sent_ || Clock::now() - *sent_ < kCloseOnItsWay);
+  }
   std::unique_ptr<ResponseReader> take_reader() { return std::move(reader_); }
 
  private:
@@ -157,8 +163,9 @@ class HttpClient::Exchange {
 
   const HttpCall& call_;
   const HttpEvents& events_;
-  Connection& connection_;
+  RemoteConnection& connection_;
   std::unique_ptr<ResponseReader> reader_ = std::make_unique<ResponseReader>(kBodyBytesMax);
+  std::optional<Clock::time_point> sent_;
   bool was_closed_ = false;
 };
 
@@ -173,10 +180,11 @@ std::optional<UpstreamFailure> HttpClient::run(const HttpCall& call, const HttpE
   const auto proxy = proxy_for(call.endpoint, proxies_);
   if (proxy.has_error()) return failed_because(FailureClass::kFinal, proxy.error().message);
   const std::string target = call.endpoint.name();
+  bool may_reuse = true;
   while (true) {
-    auto connection = idle_->take(target);
+    auto connection = may_reuse ? idle_->take(target) : nullptr;
     const bool is_reused = connection != nullptr;
-    if (!is_reused) connection = std::make_unique<Connection>(trust_, call.endpoint, *proxy);
+    if (!is_reused) connection = std::make_unique<RemoteConnection>(trust_, call.endpoint, *proxy);
     connection->set_deadline(deadline);
     Exchange exchange(call, events, *connection);
     std::optional<UpstreamFailure> failure;
@@ -186,8 +194,9 @@ std::optional<UpstreamFailure> HttpClient::run(const HttpCall& call, const HttpE
       if (!failure) failure = exchange.run();
     }
     // The server had closed it meanwhile, and so did not serve: once more, on a new connection.
-    if (failure && is_reused && exchange.was_closed() && !stop.stop_requested()) {
+    if (failure && is_reused && exchange.was_closed_already() && !stop.stop_requested()) {
       idle_->forget(target);
+      may_reuse = false;
       continue;
     }
     if (!failure) idle_->put({target, std::move(connection), exchange.take_reader(), Clock::now()});

@@ -1,6 +1,6 @@
 // HttpClient: HTTP requests to a remote, one at a time per calling thread, which waits. Keeps
 // connections that may be used again. Verifies certificates; follows no redirects. Any thread.
-// Not here: connections themselves (connection), what may be asked again (upstream_client).
+// Not here: connections themselves (remote_connection), what may be asked again (upstream_client).
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
-#include "server/upstream/connection.h"
 #include "server/upstream/endpoint.h"
 #include "server/upstream/failure.h"
 #include "server/upstream/proxy.h"
+#include "server/upstream/remote_connection.h"
 
 namespace engramd::server {
 
@@ -35,7 +35,8 @@ struct HttpCall {
 struct HttpEvents {
   std::function<void(const UpstreamAnswerHead&)> on_head;
   std::function<bool(std::string_view)> on_body;  // false: enough; the call ends without a failure
-  std::function<void(const ConnectStep&)> on_step;  // optional; not on a connection used again
+  std::function<void(const ConnectStep&)> on_step = {};  // optional; not on a connection used again
+  std::function<void()> on_sent = {};  // optional: the server may work from here on
 };
 
 class HttpClient {

@@ -45,19 +45,27 @@ std::string without_brackets(const std::string& host) {
   return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
 }
 
+bool is_scheme(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+}
+
 Result<Proxy> parse_proxy(std::string_view text) {
   text = trimmed(text);
-  if (const auto scheme_end = text.find("://"); scheme_end != std::string_view::npos) {
+  const std::size_t scheme_end = text.find("://");
+  if (is_scheme(text.substr(0, std::min(scheme_end, text.size()))) && scheme_end != text.npos) {
     const std::string scheme = lower_case(text.substr(0, scheme_end));
     if (scheme != "http") return bad_proxy(scheme + ":// is not supported");
     text.remove_prefix(scheme_end + 3);
   }
-  text = text.substr(0, text.find('/'));
+  // First of all what is secret, which may hold any character.
   Proxy proxy;
   if (const auto at = text.rfind('@'); at != std::string_view::npos) {
     proxy.credentials = percent_decoded(text.substr(0, at));
     text.remove_prefix(at + 1);
   }
+  text = text.substr(0, text.find('/'));
   const auto host = parse_host(text);
   if (!host || host->name.empty()) return bad_proxy("its host or its port is malformed");
   proxy.host = without_brackets(host->name);
@@ -122,7 +130,7 @@ std::string Proxy::authorization() const {
   return "Proxy-Authorization: Basic " + mcp::to_base64(credentials) + "\r\n";
 }
 
-ProxySettings read_proxy_settings(const std::string& named,
+ProxySettings read_proxy_settings(const std::string& proxy_env,
                                   const std::function<std::string(const char*)>& variable) {
   const auto first_of = [&variable](std::initializer_list<const char*> names) {
     for (const char* name : names) {
@@ -130,7 +138,7 @@ ProxySettings read_proxy_settings(const std::string& named,
     }
     return std::string();
   };
-  return {.named = named,
+  return {.for_all = proxy_env.empty() ? std::string() : variable(proxy_env.c_str()),
           .for_http = first_of({"http_proxy", "all_proxy", "ALL_PROXY"}),
           .for_https = first_of({"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}),
           .exceptions = first_of({"no_proxy", "NO_PROXY"})};
@@ -138,8 +146,7 @@ ProxySettings read_proxy_settings(const std::string& named,
 
 Result<std::optional<Proxy>> proxy_for(const Endpoint& endpoint, const ProxySettings& settings) {
   using Chosen = std::optional<Proxy>;
-  std::string text = settings.named;
-  if (text == "none") return Chosen();
+  std::string text = settings.for_all;
   if (text.empty()) {
     text = endpoint.tls ? settings.for_https : settings.for_http;
     const bool direct = endpoint.is_loopback ||

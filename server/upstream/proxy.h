@@ -1,6 +1,6 @@
 // Proxy: through which proxy a remote is reached: curl's variables, with more spellings of
 // NO_PROXY, and loopback always direct. Pure; any thread. No message holds a proxy's password. Not
-// here: how a proxy is spoken to (connection).
+// here: how a proxy is spoken to (remote_connection).
 #pragma once
 
 #include <functional>
@@ -22,13 +22,13 @@ struct Proxy {
 };
 
 struct ProxySettings {
-  std::string named;       // api.proxy: an address, "none", or empty: the variables decide
+  std::string for_all;     // of the variable that api.proxy_env names; empty: the others count
   std::string for_http;    // http_proxy, lower case only (a CGI's HTTP_PROXY is a client's header)
   std::string for_https;   // https_proxy, HTTPS_PROXY
   std::string exceptions;  // no_proxy, NO_PROXY
 };
 // variable: its value, empty when it is not set. all_proxy and ALL_PROXY stand for missing ones.
-ProxySettings read_proxy_settings(const std::string& named,
+ProxySettings read_proxy_settings(const std::string& proxy_env,
                                   const std::function<std::string(const char*)>& variable);
 
 // Nullopt: directly. An error when what is set is no http:// proxy.

@@ -8,6 +8,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::size_t kBreakersMax = 256;
+
 // Another backend may do what this one could not. A wrong request stays wrong.
 bool may_fall_back(const Error& error) {
   return error.kind != ErrorKind::kInvalidArgument && error.kind != ErrorKind::kCancelled;
@@ -119,7 +121,10 @@ class Router::Run : public std::enable_shared_from_this<Run> {
               : "route remote: no model of the remote is named; set api.default_model or ask for "
                 "one"));
     }
-    callbacks_.on_done(unavailable("nobody answered: " + reasons_));
+    std::string message = "nobody answered: " + reasons_;
+    if (all_refused_the_request_) return callbacks_.on_done(invalid_argument(std::move(message)));
+    callbacks_.on_done(asking_again_may_help_ ? unavailable(std::move(message))
+                                              : remote_failed(std::move(message)));
   }
 
   void add_reason(const std::string& who, const std::string& what) {
@@ -155,6 +160,7 @@ class Router::Run : public std::enable_shared_from_this<Run> {
         return callbacks_.on_done(std::move(result));
       }
       add_reason("local", result.error().message);
+      all_refused_the_request_ = false;
       return next();
     }
     result->attempts += attempts_;
@@ -164,13 +170,15 @@ class Router::Run : public std::enable_shared_from_this<Run> {
 
   void ask_remote(const RemoteModel& model) {
     if (const auto left = router_.budget_.check(std::time(nullptr)); left.has_error()) {
+      all_refused_the_request_ = false;
       add_reason(model.id, left.error().message);
       return next();
     }
-    CircuitBreaker& breaker = router_.breakers_[model.id];
+    CircuitBreaker& breaker = router_.breaker_of(model.id);
     const auto now = router_.now_();
     if (!breaker.allow(now)) {
       const auto wait_s = (breaker.remaining(now).count() + 999) / 1000;
+      all_refused_the_request_ = false;
       add_reason(model.id, "kept failing, asked again in " +
                                std::to_string(std::max<std::int64_t>(wait_s, 1)) + " s");
       return next();
@@ -186,8 +194,8 @@ class Router::Run : public std::enable_shared_from_this<Run> {
 
   void remote_done(const std::string& model, UpstreamOutcome outcome) {
     attempts_ += outcome.attempts;
-    count_tokens(outcome.result);
-    CircuitBreaker& breaker = router_.breakers_[model];
+    count_tokens(outcome.tokens);
+    CircuitBreaker& breaker = router_.breaker_of(model);
     if (!outcome.failure) {
       breaker.succeeded(router_.now_());
       outcome.result.attempts = attempts_;
@@ -208,13 +216,14 @@ class Router::Run : public std::enable_shared_from_this<Run> {
       return callbacks_.on_done(error);
     }
     add_reason(model, failure.message);
+    all_refused_the_request_ = all_refused_the_request_ && failure.is_bad_request;
+    asking_again_may_help_ = asking_again_may_help_ && error.kind == ErrorKind::kUnavailable;
     if (failure.is_unknown_model) note_retirement(model);
     if (failure.is_bad_request && hops_.size() == 1) return callbacks_.on_done(error);
     next();
   }
 
-  void count_tokens(const engine::ChatResult& result) {
-    const std::int64_t tokens = result.prompt_tokens + result.completion_tokens;
+  void count_tokens(std::int64_t tokens) {
     if (tokens == 0) return;
     if (const auto added = router_.budget_.add(tokens, std::time(nullptr)); added.has_error()) {
       router_.warn_(added.error().message);
@@ -236,6 +245,8 @@ class Router::Run : public std::enable_shared_from_this<Run> {
   std::size_t at_ = 0;
   std::string reasons_;  // why those before did not answer
   int attempts_ = 0;
+  bool all_refused_the_request_ = true;
+  bool asking_again_may_help_ = true;
 };
 
 Router::Router(const config::Options& options, ModelLoader& loader, UpstreamSettings upstream,
@@ -248,6 +259,14 @@ Router::Router(const config::Options& options, ModelLoader& loader, UpstreamSett
       aliases_(to_aliases(options.server.aliases)),
       budget_(options.table.state_folder, options.api.tokens_per_day_max),
       upstream_(std::move(upstream)) {}
+
+CircuitBreaker& Router::breaker_of(const std::string& model) {
+  // Names come from clients: those of models that are well are forgotten when there are many.
+  if (breakers_.size() > kBreakersMax) {
+    std::erase_if(breakers_, [](const auto& entry) { return entry.second.is_closed(); });
+  }
+  return breakers_[model];
+}
 
 void Router::start(engine::ChatRequest request, engine::ChatCallbacks callbacks,
                    std::stop_token stop) {

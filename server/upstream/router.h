@@ -59,6 +59,7 @@ class Router final : public engine::ChatBackend {
 
  private:
   class Run;
+  CircuitBreaker& breaker_of(const std::string& model);
 
   const config::Options& options_;
   ModelLoader& loader_;

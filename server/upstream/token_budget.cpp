@@ -1,5 +1,6 @@
 #include "server/upstream/token_budget.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kSecondsPerDay = 86400;
 constexpr std::size_t kLineBytes = 48;
+constexpr std::int64_t kTokensMax = 999'999'999'999'999'999;  // 18 digits; saturates
 
 // "2026-11-30 000000000000012345\n": always as long, so that one write replaces all of it.
 struct Day {
@@ -46,7 +48,7 @@ class LockedFile {
     const char* const rest = ::strptime(line.data(), "%Y-%m-%d ", &date);
     long long tokens = 0;
     if (rest == nullptr || std::sscanf(rest, "%lld", &tokens) != 1 || tokens < 0) return {};
-    return {day_of(::timegm(&date)), tokens};
+    return {day_of(::timegm(&date)), std::min<std::int64_t>(tokens, kTokensMax)};
   }
 
   bool write(std::time_t now, std::int64_t tokens) const {
@@ -90,7 +92,7 @@ Result<void> TokenBudget::add(std::int64_t tokens, std::time_t now) {
   if (file.is_open()) {
     const Day day = file.read();
     const std::int64_t before = day.number == day_of(now) ? day.tokens : 0;
-    if (file.write(now, before + tokens)) return {};
+    if (file.write(now, std::min(before + tokens, kTokensMax))) return {};
   }
   return environment_error(path_ + ": " + std::strerror(errno) +
                            "; the tokens of remotes are not counted");

@@ -1,11 +1,13 @@
 #include "server/upstream/tool_calls.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <random>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "server/upstream/json_member.h"
+#include "server/upstream/remote_json.h"
 
 namespace engramd::server {
 namespace {
@@ -16,7 +18,15 @@ constexpr std::size_t kCallsMax = 128;
 constexpr std::size_t kBytesMax = 16UL << 20;
 
 bool is_whole(const std::string& arguments) {
-  return !arguments.empty() && json::accept(arguments);
+  return !arguments.empty() && !parse_remote_json(arguments).is_discarded();
+}
+
+// For servers that give none; of its own in every answer, since a conversation has many.
+std::string make_call_id() {
+  std::random_device random;
+  char text[24];
+  std::snprintf(text, sizeof text, "call_%08x%08x", random(), random());
+  return text;
 }
 
 }  // namespace
@@ -49,14 +59,17 @@ ToolCalls::Call& ToolCalls::place_of(std::int64_t index, const std::string& id,
   return calls_.back();
 }
 
-engine::ToolCallDelta ToolCalls::told(Call& call, std::string arguments) {
+void ToolCalls::tell(Call& call, std::string arguments, std::vector<engine::ToolCallDelta>& added) {
+  // Calls are told of in their order: those before it whose arguments have not begun, too.
+  for (Call* each = calls_.data(); each <= &call; ++each) {
+    if (std::exchange(each->told, true)) continue;
+    if (each->call.id.empty()) each->call.id = make_call_id();
+    added.push_back(
+        {static_cast<std::size_t>(each - calls_.data()), {each->call.id, each->call.name, ""}});
+  }
   const auto place = static_cast<std::size_t>(&call - calls_.data());
-  engine::ToolCallDelta delta = {place, {"", "", std::move(arguments)}};
-  if (std::exchange(call.told, true)) return delta;
-  if (call.call.id.empty()) call.call.id = "call_" + std::to_string(place);
-  delta.piece.id = call.call.id;
-  delta.piece.name = call.call.name;
-  return delta;
+  if (added.empty() || added.back().index != place) added.push_back({place, {}});
+  added.back().piece.arguments += arguments;
 }
 
 bool ToolCalls::push_one(const json& piece, std::vector<engine::ToolCallDelta>& added) {
@@ -70,7 +83,7 @@ bool ToolCalls::push_one(const json& piece, std::vector<engine::ToolCallDelta>& 
   const std::string name = text_of(member(what, "name"));
   std::string arguments = text_of(member(what, "arguments"));
   const json* const object = member(what, "arguments");
-  if (object != nullptr && object->is_object()) arguments = object->dump();
+  if (object != nullptr && object->is_object()) arguments = object->dump();  // not deep
   n_bytes_ += id.size() + name.size() + arguments.size();
   Call& call = place_of(index, id, name);
   if (calls_.size() > kCallsMax || n_bytes_ > kBytesMax) return false;
@@ -80,7 +93,7 @@ bool ToolCalls::push_one(const json& piece, std::vector<engine::ToolCallDelta>& 
   }
   if (arguments.empty()) return true;  // the name may go on
   call.call.arguments += arguments;
-  added.push_back(told(call, std::move(arguments)));
+  tell(call, std::move(arguments), added);
   return true;
 }
 
@@ -94,9 +107,9 @@ bool ToolCalls::finish(std::vector<engine::ToolCallDelta>& added) {
   for (Call& call : calls_) {
     if (call.call.arguments.find_first_not_of(" \t\r\n") == std::string::npos) {
       call.call.arguments = "{}";
-      added.push_back(told(call, "{}"));
+      tell(call, "{}", added);
     }
-    if (!json::accept(call.call.arguments)) return false;
+    if (!is_whole(call.call.arguments)) return false;
   }
   return true;
 }

@@ -31,7 +31,7 @@ class ToolCalls {
   };
   Call& place_of(std::int64_t index, const std::string& id, const std::string& name);
   bool push_one(const nlohmann::json& piece, std::vector<engine::ToolCallDelta>& added);
-  engine::ToolCallDelta told(Call& call, std::string arguments);
+  void tell(Call& call, std::string arguments, std::vector<engine::ToolCallDelta>& added);
 
   std::vector<Call> calls_;
   std::size_t n_bytes_ = 0;

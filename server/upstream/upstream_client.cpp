@@ -17,7 +17,7 @@
 namespace engramd::server {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -31,22 +31,23 @@ constexpr double kFirstWaitMs = 500, kWaitMsMax = 8000, kJitter = 0.25;
 constexpr int kAmbiguousRetriesMax = 1;
 
 // What the client of the HTTP API said, but for what only the local engine has.
-json body_of_client(const engine::ChatRequest& request) {
-  json body = json::parse(request.openai_request, nullptr, false);
-  if (!body.is_object()) body = json::object();
+// In its own order, by which a schema says in which order an answer is written.
+ordered_json body_of_client(const engine::ChatRequest& request) {
+  ordered_json body = ordered_json::parse(request.openai_request, nullptr, false);
+  if (!body.is_object()) body = ordered_json::object();
   for (const char* name : {"engram", "route", "n", "stream_options"}) body.erase(name);
   return body;
 }
 
-json body_of_members(const engine::ChatRequest& request) {
-  json messages = json::array();
+ordered_json body_of_members(const engine::ChatRequest& request) {
+  ordered_json messages = ordered_json::array();
   for (const engine::ChatMessage& message : request.messages) {
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
   const engine::SamplingOptions& sampling = request.sampling;
-  json body = {{"messages", std::move(messages)},
-               {"max_tokens", request.max_tokens},
-               {"temperature", sampling.temperature}};
+  ordered_json body = {{"messages", std::move(messages)},
+                       {"max_tokens", request.max_tokens},
+                       {"temperature", sampling.temperature}};
   if (sampling.top_p < 1) body["top_p"] = sampling.top_p;
   if (sampling.presence_penalty != 0) body["presence_penalty"] = sampling.presence_penalty;
   if (sampling.frequency_penalty != 0) body["frequency_penalty"] = sampling.frequency_penalty;
@@ -57,14 +58,15 @@ json body_of_members(const engine::ChatRequest& request) {
 
 std::string request_body(const engine::ChatRequest& request, const RemoteModel& model,
                          bool with_usage) {
-  json body = request.openai_request.empty() ? body_of_members(request) : body_of_client(request);
+  ordered_json body =
+      request.openai_request.empty() ? body_of_members(request) : body_of_client(request);
   body["model"] = model.id;
   body["stream"] = true;
   if (with_usage) body["stream_options"] = {{"include_usage", true}};
   if (model.thinking && !body.contains("thinking")) {
     body["thinking"] = {{"type", *model.thinking ? "enabled" : "disabled"}};
   }
-  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 // English has about four bytes to a token in the vocabularies of today.
@@ -111,16 +113,14 @@ class UpstreamClient::Chat {
                                          [this] { stop_.request_stop(); });
     while (true) {
       std::optional<UpstreamFailure> failure = attempt();
+      count_tokens(failure);
+      if (failure) hide_secret(failure->message, client_.settings_.key);
       if (!failure || !may_go_on(*failure)) {
         outcome_.failure = std::move(failure);
         break;
       }
     }
-    if (!outcome_.failure) {
-      fill_result();
-    } else if (outcome_.spoke) {
-      fill_usage(outcome_.result);  // it is paid for
-    }
+    if (!outcome_.failure) fill_result();
     events_.on_done(std::move(outcome_));
   }
 
@@ -133,6 +133,8 @@ class UpstreamClient::Chat {
     problem_.reset();
     whole_body_.clear();
     head_ = {};
+    sent_ = false;
+    n_bytes_said_ = 0;
     used_endpoint_ = client_.endpoint_;
     const HttpCall call = {client_.settings_.endpoints[used_endpoint_], "/chat/completions",
                            client_.settings_.key, request_body(request_, model_, with_usage_),
@@ -140,7 +142,8 @@ class UpstreamClient::Chat {
     n_bytes_asked_ = call.body.size();
     const HttpEvents events = {.on_head = [this](const UpstreamAnswerHead& head) { head_ = head; },
                                .on_body = [this](std::string_view bytes) { return take(bytes); },
-                               .on_step = {}};
+                               .on_step = {},
+                               .on_sent = [this] { sent_ = true; }};
     auto failure = client_.machinery_->http.run(call, events, stop_.get_token());
     if (failure && reader_.is_complete()) failure.reset();  // all was said before it broke
     // Who refuses a request before it has been read breaks the connection with it.
@@ -264,8 +267,19 @@ class UpstreamClient::Chat {
     return true;
   }
 
+  // Of an attempt that has ended; what was refused costs nothing.
+  void count_tokens(const std::optional<UpstreamFailure>& failure) {
+    const bool may_have_run = !failure || outcome_.spoke ||
+                              (sent_ && (failure->which == FailureClass::kAmbiguous ||
+                                         failure->which == FailureClass::kCancelled));
+    if (!may_have_run) return;
+    engine::ChatResult usage;
+    fill_usage(usage);
+    outcome_.tokens += usage.prompt_tokens + usage.completion_tokens;
+  }
+
   // What the remote reports, else what the texts' lengths tell.
-  void fill_usage(engine::ChatResult& result) {
+  void fill_usage(engine::ChatResult& result) const {
     const bool reported = reader_.prompt_tokens() && reader_.completion_tokens();
     result.usage_source =
         reported ? engine::UsageSource::kReported : engine::UsageSource::kEstimated;
@@ -299,7 +313,6 @@ class UpstreamClient::Chat {
   std::stop_source stop_;
   UpstreamOutcome outcome_;
   std::size_t n_bytes_asked_ = 0;
-  std::size_t n_bytes_said_ = 0;
   int retries_ = 0;
   int ambiguous_retries_ = 0;
   bool other_tried_ = false;
@@ -311,6 +324,8 @@ class UpstreamClient::Chat {
   std::optional<UpstreamFailure> problem_;
   UpstreamAnswerHead head_;
   std::string whole_body_;
+  bool sent_ = false;  // all of the request
+  std::size_t n_bytes_said_ = 0;
 };
 
 UpstreamClient::UpstreamClient(UpstreamSettings settings) : settings_(std::move(settings)) {}

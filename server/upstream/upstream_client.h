@@ -29,9 +29,11 @@ struct UpstreamSettings {
 
 struct UpstreamOutcome {
   std::optional<UpstreamFailure> failure;
-  engine::ChatResult result;  // without a failure; its usage also when it broke off while speaking
-  int attempts = 0;           // that reached for the network
-  bool spoke = false;         // on_delta was called
+  engine::ChatResult result;  // without a failure
+  // That all attempts may have cost: as reported, else estimated for whatever was sent and said.
+  std::int64_t tokens = 0;
+  int attempts = 0;    // that reached for the network
+  bool spoke = false;  // on_delta was called
 };
 
 class UpstreamClient {

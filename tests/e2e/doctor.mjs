@@ -232,6 +232,7 @@ const messages = [
   ['The model `deepseek-chat` does not exist', /^model not found:/],
   ['Request timed out.', /^time-out:/],
   ['404 page not found: /v1/v1/chat/completions', /^doubled \/v1:/],
+  ['connect ECONNREFUSED 127.0.0.1:4010', /^not reachable:/],
   ["Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON", /^HTML instead of JSON:/],
 ]
 test('well-known failures are recognised by their words', async () => {

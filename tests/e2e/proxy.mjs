@@ -49,14 +49,14 @@ test('tinyproxy: TLS through a tunnel, and plain HTTP, with a password', async (
     const server = await upstream(stream(good), { secure })
     const proxy = await tinyproxy(server.address().port)
     const one = await client(server.url('localhost') + '/v1',
-      { ...nobody, ...trusting, ENGRAMD_API_PROXY: `http://me:se%63ret@127.0.0.1:${proxy.port}` })
+      { ...nobody, ...trusting, ENGRAMD_API_PROXY_ENV: 'MY_PROXY', MY_PROXY: `http://me:se%63ret@127.0.0.1:${proxy.port}` })
     for (let i = 0; i < 2; ++i) assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
     assert.equal(server.requests.length, 2)
     assert.equal(server.requests[0].headers['proxy-authorization'], undefined)
     assert.match(proxy.log(), secure ? /CONNECT localhost/ : /POST http:\/\/localhost/)
     await one.finish()
     const stranger = await client(server.url('localhost') + '/v1',
-      { ...nobody, ...trusting, ENGRAMD_API_PROXY: `http://me:wrong-one@127.0.0.1:${proxy.port}` })
+      { ...nobody, ...trusting, ENGRAMD_API_PROXY_ENV: 'MY_PROXY', MY_PROXY: `http://me:wrong-one@127.0.0.1:${proxy.port}` })
     const got = await stranger.chat({ route: 'remote' })
     assert.match(got.text, secure ? /wants a name and a password: HTTP 40[17]/ : /HTTP 40[17]/)
     await stranger.finish()

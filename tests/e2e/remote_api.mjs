@@ -77,6 +77,58 @@ test('openai: tools and thoughts, there and back', async () => {
   assert.deepEqual(remote.requests[0].body.messages, JSON.parse(JSON.stringify([...messages, message, ...results])))
 })
 
+test('openai: the client asks again only where that is of use and costs nothing', async () => {
+  const retrying = new OpenAI({ baseURL: server.url + '/v1', apiKey: server.token })
+  const cut = (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(events(chunk('Pa')), () => response.destroy())
+  }
+  // Once each model: the one that is named and the fallback, which starts nothing over.
+  for (const [name, play_it, status, times] of [['401', json(401, { error: { message: 'no' } }), 502, 2],
+    ['400', json(400, { error: { message: 'odd' } }), 400, 2], ['cut', cut, 502, 1]]) {
+    play(play_it)
+    await assert.rejects(retrying.chat.completions.create({ model: `ill-${name}`, messages, route: 'remote' }),
+      (error) => error.status === status)
+    assert.equal(remote.requests.length, times, name)
+  }
+})
+
+test('openai: a schema keeps the order of its keys', async () => {
+  play(stream(good))
+  const schema = { type: 'object', properties: { reasoning: { type: 'string' }, answer: { type: 'string' } } }
+  const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+  await openai().chat.completions.create({ model: 'big', messages, response_format })
+  assert.equal(JSON.stringify(remote.requests[0].body.response_format), JSON.stringify(response_format))
+})
+
+const without_arguments = events(
+  piece({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'now', arguments: '' } }] }),
+  piece({ tool_calls: [{ index: 1, id: 'b', type: 'function', function: { name: 'weather', arguments: '{"city":' } }] }),
+  piece({ tool_calls: [{ index: 1, function: { arguments: '"Rome"}' } }] }), piece({}, { finish_reason: 'tool_calls' }))
+test('a call without arguments before one with them', async () => {
+  play(stream(without_arguments))
+  const openai_final = await openai().chat.completions.stream({ model: 'big', messages }).finalChatCompletion()
+  assert.deepEqual(openai_final.choices[0].message.tool_calls.map((call) => [call.id, call.function.arguments]),
+    [['a', '{}'], ['b', '{"city":"Rome"}']])
+  const blocks = []
+  let open = null
+  for await (const event of anthropic().messages.stream({ model: 'big', max_tokens: 9, messages })) {
+    if (event.type === 'content_block_start') {
+      assert.equal(open, null, 'blocks do not overlap')
+      open = event.index
+      assert.equal(open, blocks.length)
+      blocks.push([event.content_block.id, ''])
+    } else if (event.type === 'content_block_delta') {
+      assert.equal(event.index, open)
+      blocks[open][1] += event.delta.partial_json
+    } else if (event.type === 'content_block_stop') {
+      assert.equal(event.index, open)
+      open = null
+    }
+  }
+  assert.deepEqual(blocks, [['a', '{}'], ['b', '{"city":"Rome"}']])
+})
+
 test('openai: what the local model cannot do goes to the remote, and says why', async () => {
   play(stream(calls))
   const tools = [{ type: 'function', function: { name: 'weather', parameters: weather.schema } }]
@@ -112,7 +164,7 @@ test('openai: the local model answers for itself, and for a remote that does not
   assert.match(text, /Paris/)
   assert.equal(provenance.served_by, 'local')
   await assert.rejects(openai().chat.completions.create({ model: 'big', messages, route: 'remote' }),
-    (error) => error.status === 503 && /no key/.test(error.message))
+    (error) => error.status === 502 && /no key/.test(error.message))
 })
 
 test('openai: refusals', async () => {
@@ -192,9 +244,35 @@ test('anthropic: tools and thoughts, there and back', async () => {
     { role: 'user', content: 'Go on.' }])
 })
 
+test('anthropic: an image in a result of a tool is passed on, a document is refused', async () => {
+  play(stream(good))
+  const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' }
+  const request = (content) => ({ model: 'big', max_tokens: 9, messages: [{ role: 'user', content }] })
+  await anthropic().messages.create(request([{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'image', source }] }]))
+  assert.deepEqual(remote.requests[0].body.messages, [{ role: 'tool', tool_call_id: 'a', content: '' },
+    { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }])
+  for (const block of [{ type: 'document', source }, { type: 'image' }]) {
+    await assert.rejects(anthropic().messages.create(request([block, { type: 'text', text: 'Summarise.' }])),
+      (error) => error.status === 400)
+  }
+  assert.equal(remote.requests.length, 1)
+})
+
 test('anthropic: the local model steps in', async () => {
   play(json(401, { error: { message: 'no key' } }))
   const whole = await anthropic().messages.create({ model: 'big', max_tokens: 20, messages })
   assert.match(whole.content[0].text, /Paris/)
   assert.match(whole.engramd.fallback_reason, /big: HTTP 401: no key/)
+})
+
+test('nothing that a remote sends ends the daemon', async () => {
+  const deep = '['.repeat(300000) + ']'.repeat(300000)
+  for (const hostile of [json(400, `{"detail":${deep}}`), json(200, `{"choices":${deep}}`),
+    stream(events(piece({ tool_calls: [{ id: 'a', function: { name: 'f', arguments: deep } }] }), piece({}, { finish_reason: 'tool_calls' })))]) {
+    play(hostile)
+    await assert.rejects(openai().chat.completions.create({ model: 'deep', messages, route: 'remote' }), (error) => error.status >= 400)
+    await assert.rejects(anthropic().messages.create({ model: 'deep', max_tokens: 9, messages, route: 'remote' }), (error) => error.status >= 400)
+  }
+  play(stream(good))
+  assert.equal((await openai().chat.completions.create({ model: 'big', messages })).choices[0].message.content, 'Paris')
 })

@@ -262,13 +262,14 @@ test('a local model that cannot be opened is missed too', async () => {
   await one.finish()
 })
 
-test('the command line asks the remote too', async () => {
-  const server = await upstream(stream(good))
+test('the command line asks the remote too, whose name drives no terminal', async () => {
+  const server = await upstream(stream(good.replaceAll('big-1', 'big-1\\u001b[31m\\nfake')))
   const env = { ...process.env, TAOTOKEN_API_KEY: key }
   const got = await run(['chat', '--api-base-url', server.url(), '--route', 'remote', '--ask', 'big', question], { env })
   assert.equal(got.code, 0, got.stderr)
   assert.equal(got.stdout, 'Paris\n')
-  assert.match(got.stderr, /\[remote big-1/)
+  assert.match(got.stderr, /\[remote big-1 fake,/)
+  assert.ok(!got.stderr.includes('\u001b'))
 })
 
 test('TLS: a certificate that has expired', async () => {
@@ -308,6 +309,37 @@ test('a connection that the server has closed meanwhile costs no answer and no s
   server.closeAllConnections()
   assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
   await one.finish()
+})
+
+test('a close that comes late may be the end of work: the prompt is not sent again', async () => {
+  const server = await upstream((response, request, n) => {
+    if (n === 1) return stream(good)(response)
+    return setTimeout(() => request.socket.destroy(), 1200)
+  })
+  const one = await client(server.url() + '/v1', { ENGRAMD_API_MAX_RETRIES: '0' })
+  assert.equal((await one.chat({ route: 'remote' })).text, 'Paris')
+  assert.ok((await one.chat({ route: 'remote' })).is_error)
+  assert.deepEqual([server.requests.length, server.n_connections], [2, 1])
+  await one.finish()
+})
+
+test('what a cancelled call may have cost counts', async () => {
+  const state = { XDG_STATE_HOME: mkdtempSync(join(tmpdir(), 'engramd-budget-')) }
+  const server = await upstream(() => {})
+  const one = await client(server.url() + '/v1', { ...state, ENGRAMD_API_TOKENS_PER_DAY_MAX: '5' })
+  one.send({ id: 9, method: 'tools/call', params: { name: 'chat', arguments: { prompt: question, route: 'remote' } } })
+  await within(once(server, 'request'), 'request')
+  one.send({ method: 'notifications/cancelled', params: { requestId: 9 } })
+  while (!/is used up/.test((await one.chat({ model: 'big' })).fallback_reason)) continue
+  await one.finish()
+})
+
+test('a key that the server repeats is not passed on', async () => {
+  const server = await upstream(json(401, { error: { message: `Incorrect API key provided: ${key}` } }))
+  const one = await client(server.url() + '/v1')
+  assert.match((await one.chat({ model: 'big' })).fallback_reason, /Incorrect API key provided: \[hidden\]/)
+  await one.finish()
+  assert.ok(!(one.raw + one.stderr).includes(key.slice(0, 12)))
 })
 
 test('tokens are counted as reported, or estimated, up to the budget of the day', async () => {

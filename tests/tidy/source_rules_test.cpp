@@ -1,6 +1,7 @@
 // House rules that a machine can read off the text: sizes, words that are not used, opening
 // comments. A rule that makes the code worse is dropped here, with the reason in the commit.
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,44 @@ std::vector<std::string> word_violations(const SourceFile& file) {
     }
   }
   return violations;
+}
+
+// "server::Connection" of a line that defines a class others can see; empty: it does not.
+std::string defined_class(const std::string& line, const std::string& name_space) {
+  static const std::regex definition(R"(^(?:class|struct) (\w+)(?: final)?(?: :[^:].*| \{.*)?$)");
+  std::smatch match;
+  if (!std::regex_match(line, match, definition)) return "";
+  return name_space + "::" + match[1].str();
+}
+
+// Where each class of the product is defined, but for those of unnamed namespaces.
+std::map<std::string, std::vector<std::string>> class_definitions() {
+  std::map<std::string, std::vector<std::string>> places;
+  for (const SourceFile& file : read_source_tree()) {
+    if (!file.is_cpp() || file.is_in("tests/")) continue;
+    std::string name_space;
+    bool unnamed = false;
+    for (const std::string& line : file.lines) {
+      if (line == "namespace {") unnamed = true;
+      if (line == "}  // namespace") unnamed = false;
+      if (line.starts_with("namespace ") && line.ends_with(" {") && line != "namespace {") {
+        name_space = line.substr(10, line.size() - 12);
+      }
+      const std::string name = unnamed ? "" : defined_class(line, name_space);
+      if (!name.empty()) places[name].push_back(file.path);
+    }
+  }
+  return places;
+}
+
+// Two classes of one name are one class to the linker, which keeps the functions of either: nothing
+// says so, and one of the two then works on the other's members.
+TEST(SourceRules, EveryClassHasANameOfItsOwn) {
+  const auto places = class_definitions();
+  EXPECT_TRUE(places.contains("engramd::server::HttpConnection"));  // or nothing was looked at
+  for (const auto& [name, files] : places) {
+    EXPECT_EQ(files.size(), 1U) << name << " is defined in\n" << listing(files);
+  }
 }
 
 TEST(SourceRules, FilesAndLinesHaveTheHouseSize) {

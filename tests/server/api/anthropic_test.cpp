@@ -125,7 +125,7 @@ TEST_F(AnthropicTest, RefusalsHaveAnthropicsShape) {
       {R"({"max_tokens": 5})", 400, "invalid_request_error", "messages"},
       {R"({"max_tokens": 5, "messages": [{"role": "x", "content": "y"}]})", 400,
        "invalid_request_error", "role"},
-      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image"}]}]})", 400,
+      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]})", 400,
        "invalid_request_error", "messages[0].content[0].type"},
       {R"({"max_tokens": 5, "messages": [{"role": "user", "content": "x"}],
            "tools": [{"name": "f"}]})",

@@ -118,6 +118,30 @@ TEST(AnswerReader, SaysAnErrorThatComesWithStatus200) {
   EXPECT_THAT(read({{"", "<html>"}}).failure, HasSubstr("not JSON"));
 }
 
+TEST(AnswerReader, BelievesNoCountAndNoName) {
+  const Read answer = read({{"", R"({"model":"big\u001b[31m\nfake","usage":{
+      "prompt_tokens":9223372036854775807,"completion_tokens":-1}})"},
+                            {"", R"({"usage":{"prompt_tokens":3,
+      "prompt_tokens_details":{"cached_tokens":7}}})"}});
+  EXPECT_EQ(answer.reader.model(), "big fake");
+  EXPECT_EQ(answer.reader.prompt_tokens(), 3);
+  EXPECT_EQ(answer.reader.cached_prompt_tokens(), 3);
+  EXPECT_EQ(answer.reader.completion_tokens(), std::nullopt);
+}
+
+TEST(AnswerReader, RefusesWhatIsTooDeepAndRepairsHalfCharacters) {
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  EXPECT_THAT(read({{"", R"({"error":)" + deep + "}"}}).failure, HasSubstr("not JSON"));
+  const std::string call = R"({"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"f",
+      "arguments":)" + deep +
+                           R"(}}]},"finish_reason":"tool_calls"}]})";
+  EXPECT_THAT(read({{"", call}}).failure, HasSubstr("not JSON"));
+  std::string quoted = call;
+  quoted.replace(quoted.find(deep), deep.size(), "\"" + deep + "\"");
+  EXPECT_THAT(read({{"", quoted}}).failure, HasSubstr("arguments that are not JSON"));
+  EXPECT_EQ(read({{"", R"({"choices":[{"delta":{"content":"a\ud83d"}}]})"}}).text, "a\ufffd");
+}
+
 TEST(AnswerReader, SurvivesEveryShape) {
   for (const char* data :
        {"null", "[]", "7", "\"x\"", "{}", R"({"choices":null})", R"({"choices":{}})",
@@ -150,7 +174,8 @@ std::vector<std::string> calls_of(const std::vector<std::string>& pieces,
     streamed.at(delta.index).arguments += delta.piece.arguments;
   }
   const auto text = [](const engine::ToolCall& call) {
-    return call.id + " " + call.name + " " + call.arguments;
+    const bool is_ours = call.id.starts_with("call_") && call.id.size() == 21;
+    return (is_ours ? "?" : call.id) + " " + call.name + " " + call.arguments;
   };
   std::vector<std::string> whole;
   for (const engine::ToolCall& call : answer.reader.take_tool_calls()) whole.push_back(text(call));
@@ -187,8 +212,12 @@ TEST(ToolCalls, ArePutTogetherHoweverServersCutThem) {
       << "a name in pieces and an id that comes late";
   EXPECT_EQ(calls_of({R"({"function":{"name":"one","arguments":{"x":1}}})",
                       R"({"function":{"name":"two","arguments":"{}"}})"}),
-            (Calls{R"(call_0 one {"x":1})", "call_1 two {}"}))
+            (Calls{R"(? one {"x":1})", "? two {}"}))
       << "no ids, arguments as an object";
+  EXPECT_EQ(calls_of({R"({"index":0,"id":"a","function":{"name":"one","arguments":""}})",
+                      R"({"index":1,"id":"b","function":{"name":"two","arguments":"{}"}})"}),
+            (Calls{"a one {}", "b two {}"}))
+      << "the first without arguments";
 }
 
 TEST(ToolCalls, OfAnAnswerThatStopsThereAreCalls) {

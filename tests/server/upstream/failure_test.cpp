@@ -90,6 +90,28 @@ TEST(UpstreamFailure, MessagesAreOneShortLine) {
   EXPECT_LT(failure.message.size(), 400U);
 }
 
+TEST(UpstreamFailure, SecretsAreTakenOutAlsoInPart) {
+  const auto hidden = [](std::string text) {
+    hide_secret(text, "sk-0123456789abcdef");
+    return text;
+  };
+  EXPECT_EQ(hidden("bad key sk-0123456789abcdef."), "bad key [hidden].");
+  EXPECT_EQ(hidden("bad key sk-0123456***, sk-0123456789abcdef"), "bad key [hidden]***, [hidden]");
+  EXPECT_EQ(hidden("sk-012"), "sk-012");
+  std::string text = "abc";
+  hide_secret(text, "");
+  EXPECT_EQ(text, "abc");
+  hide_secret(text, "b");
+  EXPECT_EQ(text, "a[hidden]c");
+}
+
+TEST(UpstreamFailure, OnlyWhatMayBeAskedAgainSaysSo) {
+  EXPECT_EQ(to_error(failed(503, "{}")).kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(to_error(failed(401, "{}")).kind, ErrorKind::kRemoteFailed);
+  EXPECT_EQ(to_error(failed(502, "{}")).kind, ErrorKind::kRemoteFailed);
+  EXPECT_EQ(to_error(failed(400, "{}")).kind, ErrorKind::kInvalidArgument);
+}
+
 TEST(UpstreamFailure, ReadsADateOfRetryAfter) {
   constexpr std::int64_t kNow = 1792567680;  // 2026-10-21T07:28:00Z
   const auto wait_ms = [](const std::string& text) {

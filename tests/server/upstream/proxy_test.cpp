@@ -16,8 +16,8 @@ using Variables = std::map<std::string, std::string>;
 
 // "host:port", or "direct", or the error.
 std::string proxy_of(const std::string& url, const Variables& variables,
-                     const std::string& named = "") {
-  const auto settings = read_proxy_settings(named, [&variables](const char* name) {
+                     const std::string& proxy_env = "") {
+  const auto settings = read_proxy_settings(proxy_env, [&variables](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
   });
@@ -40,12 +40,12 @@ TEST(Proxy, IsNamedByTheVariablesThatCurlReads) {
 }
 
 TEST(Proxy, LoopbackIsDirectUnlessTheOptionNamesAProxy) {
-  const Variables variables = {{"http_proxy", "p:1"}, {"https_proxy", "p:1"}};
+  const Variables variables = {{"http_proxy", "p:1"}, {"https_proxy", "p:1"}, {"MY_PROXY", "q:2"}};
   for (const char* url : {"http://127.0.0.1:80", "http://localhost", "https://[::1]:8443"}) {
     EXPECT_EQ(proxy_of(url, variables), "direct");
-    EXPECT_EQ(proxy_of(url, variables, "q:2"), "q:2");
+    EXPECT_EQ(proxy_of(url, variables, "MY_PROXY"), "q:2");
   }
-  EXPECT_EQ(proxy_of("https://api.example.org", variables, "none"), "direct");
+  EXPECT_EQ(proxy_of("https://api.example.org", variables, "NOT_SET"), "p:1");
 }
 
 TEST(Proxy, ExceptionsInEverySpelling) {
@@ -81,10 +81,13 @@ TEST(Proxy, CredentialsAreDecodedAndInNoMessage) {
   EXPECT_EQ((*proxy)->authorization(), "Proxy-Authorization: Basic dXNAZXI6czpjcmV0\r\n");
   for (const char* broken :
        {"socks5://me:secret@p:1", "https://me:secret@p:1", "http://me:secret@", "me:secret@p:x"}) {
-    const std::string message = proxy_of("https://api.example.org", {}, broken);
+    const std::string message = proxy_of("https://api.example.org", {{"P", broken}}, "P");
     EXPECT_THAT(message, HasSubstr("expected http://"));
     EXPECT_THAT(message, Not(HasSubstr("secret")));
   }
+  const ProxySettings odd = {"me:se://c/re@t@p:1/x", "", "", ""};
+  EXPECT_EQ((*proxy_for(endpoint, odd))->credentials, "me:se://c/re@t");
+  EXPECT_EQ((*proxy_for(endpoint, odd))->authority(), "p:1");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/upstream/connection.h"
+#include "server/upstream/remote_connection.h"
 
 #include <algorithm>
 #include <array>
@@ -90,7 +90,7 @@ TlsTrust::TlsTrust(bool needed) : impl_(std::make_unique<Impl>()) {
 
 TlsTrust::~TlsTrust() = default;
 
-struct Connection::Impl {
+struct RemoteConnection::Impl {
   Impl(const TlsTrust& trust, const Endpoint& to, const std::optional<Proxy>& through)
       : endpoint(to), proxy(through), stream(io, trust.impl().context) {}
 
@@ -238,22 +238,22 @@ struct Connection::Impl {
   std::atomic<bool> stopped = false;
 };
 
-Connection::Connection(const TlsTrust& trust, const Endpoint& endpoint,
-                       const std::optional<Proxy>& proxy)
+RemoteConnection::RemoteConnection(const TlsTrust& trust, const Endpoint& endpoint,
+                                   const std::optional<Proxy>& proxy)
     : impl_(std::make_unique<Impl>(trust, endpoint, proxy)) {}
 
-Connection::~Connection() = default;
+RemoteConnection::~RemoteConnection() = default;
 
-void Connection::set_deadline(Time deadline) {
+void RemoteConnection::set_deadline(Time deadline) {
   impl_->deadline = deadline;
 }
 
-void Connection::stop() {
+void RemoteConnection::stop() {
   impl_->stopped = true;
   asio::post(impl_->io, [impl = impl_.get()] { impl->abort(); });
 }
 
-std::optional<UpstreamFailure> Connection::open(
+std::optional<UpstreamFailure> RemoteConnection::open(
     milliseconds limit, const std::function<void(const ConnectStep&)>& on_step) {
   auto started = Clock::now();
   const auto report = [&](ConnectStep::Kind kind, std::string detail) {
@@ -280,11 +280,11 @@ std::optional<UpstreamFailure> Connection::open(
   return std::nullopt;
 }
 
-error_code Connection::write(std::string_view text) {
+error_code RemoteConnection::write(std::string_view text) {
   return impl_->write(text);
 }
 
-Connection::Read Connection::read(milliseconds limit) {
+RemoteConnection::Read RemoteConnection::read(milliseconds limit) {
   std::size_t n_read = 0;
   Read got;
   got.error = impl_->read(limit, n_read);
@@ -293,25 +293,24 @@ Connection::Read Connection::read(milliseconds limit) {
   return got;
 }
 
-UpstreamFailure Connection::ended(FailureClass which, const std::string& step,
-                                  const error_code& error) const {
+UpstreamFailure RemoteConnection::ended(FailureClass which, const std::string& step,
+                                        const error_code& error) const {
   return impl_->ended(which, speaks_to_proxy() ? impl_->first_stop() : impl_->endpoint.authority(),
                       step, error);
 }
 
-Connection::Quiet Connection::quiet() const {
-  if (impl_->stopped) return Quiet::kClosed;
+bool RemoteConnection::is_quiet() const {
+  if (impl_->stopped) return false;
   char byte = 0;
   const auto n_read = ::recv(impl_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (n_read > 0) return Quiet::kHasBytes;
-  return n_read < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? Quiet::kQuiet : Quiet::kClosed;
+  return n_read < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-bool Connection::speaks_to_proxy() const {
+bool RemoteConnection::speaks_to_proxy() const {
   return impl_->proxy && !impl_->endpoint.tls;
 }
 
-const std::optional<Proxy>& Connection::proxy() const {
+const std::optional<Proxy>& RemoteConnection::proxy() const {
   return impl_->proxy;
 }
 

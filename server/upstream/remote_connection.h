@@ -1,7 +1,7 @@
-// Connection: one connection to a remote, directly or through a proxy, from the look-up of the name
-// to TLS. The calling thread waits; every step has a time limit and ends at once when the caller
-// stops, except the look-up of a name, which the C library does not interrupt. One thread at a
-// time; stop() from any. Not here: HTTP (http_client).
+// RemoteConnection: one connection to a remote, directly or through a proxy, from the look-up of
+// the name to TLS. The calling thread waits; every step has a time limit and ends at once when the
+// caller stops, except the look-up of a name, which the C library does not interrupt. One thread at
+// a time; stop() from any. Not here: HTTP (http_client).
 #pragma once
 
 #include <chrono>
@@ -40,12 +40,13 @@ struct ConnectStep {
   std::chrono::milliseconds took{0};
 };
 
-class Connection {
+class RemoteConnection {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // endpoint: copied. proxy: nullopt: directly.
-  Connection(const TlsTrust& trust, const Endpoint& endpoint, const std::optional<Proxy>& proxy);
-  ~Connection();
+  RemoteConnection(const TlsTrust& trust, const Endpoint& endpoint,
+                   const std::optional<Proxy>& proxy);
+  ~RemoteConnection();
 
   // Nothing that is waited for ends after it. Before each use.
   void set_deadline(Time deadline);
@@ -64,8 +65,7 @@ class Connection {
   // What `error` of a write or read comes down to.
   UpstreamFailure ended(FailureClass which, const std::string& step,
                         const boost::system::error_code& error) const;
-  enum class Quiet { kQuiet, kHasBytes, kClosed };
-  Quiet quiet() const;  // without waiting
+  bool is_quiet() const;  // open, and nothing has arrived; without waiting
   // Whether a request names the whole address, since a proxy reads it.
   bool speaks_to_proxy() const;
   const std::optional<Proxy>& proxy() const;
