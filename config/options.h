@@ -117,6 +117,8 @@ struct ApiOptions {
   std::string base_url;
   std::string api_key_env = "TAOTOKEN_API_KEY";
   std::int64_t timeout_s = 120;
+  std::int64_t connect_timeout_s = 10;
+  std::int64_t idle_timeout_s = 60;
   std::int64_t max_retries = 2;
   std::string default_model;
   std::string fallback_model;

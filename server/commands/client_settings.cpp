@@ -50,8 +50,8 @@ bool is_program(const std::string& command, const config::EffectiveConfig& confi
   return false;
 }
 
-template <std::size_t n>
-std::string first_text(const Json& object, const char* const (&names)[n]) {
+template <std::size_t kCount>
+std::string first_text(const Json& object, const char* const (&names)[kCount]) {
   for (const char* name : names) {
     const auto found = object.find(name);
     if (found != object.end() && found->is_string()) return found->get<std::string>();

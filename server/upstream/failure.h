@@ -35,6 +35,7 @@ struct UpstreamFailure {
 struct UpstreamAnswerHead {
   int status = 0;
   std::string content_type;
+  std::string content_encoding;            // empty: none, as asked for
   std::optional<std::string> retry_after;  // seconds, or a date
   std::optional<std::string> retry_after_ms;
   std::optional<std::string> should_retry;  // x-should-retry

@@ -114,6 +114,8 @@ UpstreamAnswerHead ResponseReader::head() const {
   UpstreamAnswerHead head;
   head.status = message.result_int();
   head.content_type = header("Content-Type").value_or("");
+  head.content_encoding = lower_case(header("Content-Encoding").value_or(""));
+  if (head.content_encoding == "identity") head.content_encoding.clear();
   head.retry_after = header("Retry-After");
   head.retry_after_ms = header("retry-after-ms");
   head.should_retry = header("x-should-retry");

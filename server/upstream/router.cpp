@@ -41,6 +41,8 @@ Result<std::optional<UpstreamSettings>> upstream_settings(const config::ApiOptio
   settings.key = std::move(*key);
   settings.proxies = environment.proxies;
   settings.timeouts.total = std::chrono::seconds(api.timeout_s);
+  settings.timeouts.connect = std::chrono::seconds(api.connect_timeout_s);
+  settings.timeouts.idle = std::chrono::seconds(api.idle_timeout_s);
   settings.retries_max = static_cast<int>(api.max_retries);
   return Settings(std::move(settings));
 }

@@ -56,17 +56,48 @@ ordered_json body_of_members(const engine::ChatRequest& request) {
   return body;
 }
 
+// The words that the server takes.
+struct Wording {
+  bool stream_options = true;
+  bool max_tokens = true;
+  bool strict = true;
+
+  bool operator==(const Wording&) const = default;
+};
+
 std::string request_body(const engine::ChatRequest& request, const RemoteModel& model,
-                         bool with_usage) {
+                         const Wording& wording) {
   ordered_json body =
       request.openai_request.empty() ? body_of_members(request) : body_of_client(request);
   body["model"] = model.id;
   body["stream"] = true;
-  if (with_usage) body["stream_options"] = {{"include_usage", true}};
+  if (wording.stream_options) body["stream_options"] = {{"include_usage", true}};
   if (model.thinking && !body.contains("thinking")) {
     body["thinking"] = {{"type", *model.thinking ? "enabled" : "disabled"}};
   }
+  if (!wording.max_tokens && body.contains("max_tokens")) {
+    body["max_completion_tokens"] = body["max_tokens"];
+    body.erase("max_tokens");
+  }
+  if (const auto tools = body.find("tools"); !wording.strict && tools != body.end()) {
+    for (ordered_json& tool : *tools) {
+      if (tool.is_object() && tool.contains("function") && tool["function"].is_object()) {
+        tool["function"].erase("strict");
+      }
+    }
+  }
   return body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// Other words for what a 400 names; the same when it names none of them.
+Wording reworded(Wording wording, const std::string& message) {
+  const auto names = [&message](const char* word) {
+    return message.find(word) != std::string::npos;
+  };
+  if (names("stream_options")) wording.stream_options = false;
+  if (names("max_completion_tokens")) wording.max_tokens = false;
+  if (names("strict")) wording.strict = false;
+  return wording;
 }
 
 // English has about four bytes to a token in the vocabularies of today.
@@ -136,8 +167,10 @@ class UpstreamClient::Chat {
     sent_ = false;
     n_bytes_said_ = 0;
     used_endpoint_ = client_.endpoint_;
+    wording_ = {client_.dialect_.stream_options, client_.dialect_.max_tokens,
+                client_.dialect_.strict};
     const HttpCall call = {client_.settings_.endpoints[used_endpoint_], "/chat/completions",
-                           client_.settings_.key, request_body(request_, model_, with_usage_),
+                           client_.settings_.key, request_body(request_, model_, wording_),
                            client_.settings_.timeouts};
     n_bytes_asked_ = call.body.size();
     const HttpEvents events = {.on_head = [this](const UpstreamAnswerHead& head) { head_ = head; },
@@ -150,6 +183,7 @@ class UpstreamClient::Chat {
     const bool is_refusal = head_.status != 0 && head_.status != 200;
     if (failure && is_refusal && failure->which != FailureClass::kCancelled) failure.reset();
     if (failure || problem_) return failure ? failure : problem_;
+    if (head_.status == 200 && !head_.content_encoding.empty()) return compressed();
     if (head_.status != 200) return failure_of(head_, whole_body_);
     if (!is_stream()) return read_whole();
     parser_->finish();
@@ -161,6 +195,7 @@ class UpstreamClient::Chat {
   bool is_stream() const { return head_.content_type.starts_with("text/event-stream"); }
 
   bool take(std::string_view bytes) {
+    if (!head_.content_encoding.empty()) return false;
     if (head_.status != 200 || !is_stream()) {
       const std::size_t bytes_max = head_.status == 200 ? kEventBytesMax : kFailureBytesMax;
       whole_body_ += bytes.substr(0, bytes_max - whole_body_.size());
@@ -209,6 +244,12 @@ class UpstreamClient::Chat {
     return reader_.is_complete() ? std::nullopt : std::optional(cut_off());
   }
 
+  UpstreamFailure compressed() const {
+    return failed_because(FailureClass::kFinal, "the remote's answer is compressed (" +
+                                                    one_line(head_.content_encoding) +
+                                                    "), which was not asked for");
+  }
+
   UpstreamFailure cut_off() const {
     UpstreamFailure failure =
         failed_because(FailureClass::kAmbiguous, "the remote's answer broke off");
@@ -237,8 +278,7 @@ class UpstreamClient::Chat {
       --outcome_.attempts;
       return true;
     }
-    const bool names_usage = failure.message.find("stream_options") != std::string::npos;
-    if (failure.is_bad_request && names_usage && std::exchange(with_usage_, false)) {
+    if (failure.is_bad_request && reword(failure.message)) {
       --outcome_.attempts;
       return true;
     }
@@ -257,6 +297,16 @@ class UpstreamClient::Chat {
     const bool at_once = failure.which == FailureClass::kSafe && retries_ == 0;
     const milliseconds pause = backoff(retries_++, failure.retry_after_ms);
     return at_once || wait_for(pause, stop_.get_token());
+  }
+
+  // Whether there are other words, which all chats use from here on.
+  bool reword(const std::string& message) {
+    const Wording other = reworded(wording_, message);
+    if (other == wording_) return false;
+    client_.dialect_.stream_options = other.stream_options;
+    client_.dialect_.max_tokens = other.max_tokens;
+    client_.dialect_.strict = other.strict;
+    return true;
   }
 
   // The other place where the API may be, tried once. Counted from the one that this attempt used,
@@ -316,9 +366,9 @@ class UpstreamClient::Chat {
   int retries_ = 0;
   int ambiguous_retries_ = 0;
   bool other_tried_ = false;
-  bool with_usage_ = true;
   // Of the attempt that runs:
   std::size_t used_endpoint_ = 0;
+  Wording wording_;
   AnswerReader reader_;
   std::optional<SseParser> parser_;
   std::optional<UpstreamFailure> problem_;

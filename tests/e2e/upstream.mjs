@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { gzipSync } from 'node:zlib'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { children, chunk, client, events, good, json, key, question, stream, tls, upstream } from './lib/remote.mjs'
@@ -114,6 +115,22 @@ for (const [name, answer, tries = 1] of answered) {
   })
 }
 
+test('other words are found once, and kept', async () => {
+  const server = await upstream((response) => {
+    const { body } = server.requests.at(-1)
+    if (body.max_tokens) return json(400, { error: { message: "Use 'max_completion_tokens' instead of max_tokens" } })(response)
+    if (body.stream_options) return json(422, { detail: 'unknown field stream_options' })(response)
+    return stream(good)(response)
+  })
+  const one = await client(server.url() + '/v1')
+  for (const times of [3, 4]) {
+    const got = await one.chat({ route: 'remote', max_tokens: 33 })
+    assert.deepEqual([got.text, got.attempts, server.requests.length], ['Paris', 1, times])
+    assert.equal(server.requests.at(-1).body.max_completion_tokens, 33)
+  }
+  await one.finish()
+})
+
 test('chats at once agree on where the API is', async () => {
   const waiting = []
   const server = await upstream((response, request) => {
@@ -142,6 +159,10 @@ const failing = [
   ['an error with 200', json(200, { error: { message: 'overloaded' } }), /ended with an error: overloaded/, 2],
   ['an error in the stream', stream(events('{"error":{"message":"overloaded"}}')), /ended with an error: overloaded/, 2],
   ['no choices', json(200, { choices: [] }), /no choices/, 2],
+  ['an answer that is compressed all the same', (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' })
+    response.end(gzipSync(good))
+  }, /answer is compressed \(gzip\)/, 1],
   ['null for choices', json(200, { choices: null }), /no choices/, 2],
   ['nothing', json(200, ''), /empty/, 2],
   ['a stream without an end', stream(events(chunk(''))), /broke off/, 2],
