@@ -8,8 +8,9 @@ nlohmann-json3-dev libspdlog-dev libsqlite3-dev libpcre2-dev libutf8proc-dev net
 liburing-dev libssl-dev"
 # The tests, besides Node.js, which need_node below adds where it is missing.
 test_packages="libgtest-dev libgmock-dev zlib1g-dev tinyproxy-bin"
-# What .ci/run adds: format and tidy, the compiler with libFuzzer, and git for the list of files.
-ci_packages="clang clang-format clang-tidy libclang-rt-14-dev git"
+# What .ci/run adds: format and tidy, the compiler with libFuzzer, a linker that takes a quarter of
+# the usual one's time on the sanitizers' large programs, and git for the list of files.
+ci_packages="clang clang-format clang-tidy libclang-rt-14-dev lld git"
 
 step() { printf '\n== %s\n' "$*"; }
 fail() {

@@ -58,5 +58,5 @@ cmake --preset release -DENGRAMD_TESTS=ON -DENGRAMD_BENCH=ON
 cmake --build build/release -j "$(build_jobs)"
 
 step "ctest"
-# One test at a time: some of them measure speed.
-ctest --test-dir build/release --output-on-failure --no-tests=error "$@"
+# Those that measure speed run alone (RUN_SERIAL).
+ctest --test-dir build/release -j "$(build_jobs)" --output-on-failure --no-tests=error "$@"
