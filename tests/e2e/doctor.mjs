@@ -14,7 +14,7 @@ const home = () => mkdtempSync(join(tmpdir(), 'engramd-doctor-'))
 
 // The checks by name, and the exit code.
 async function doctor(args = [], env = {}) {
-  const clean = { PATH: process.env.PATH, HOME: home(), ...env }
+  const clean = { PATH: process.env.PATH, HOME: home(), ENGRAMD_SERVER_PORT: '0', ...env }
   const { code, stdout, stderr } = await run(['doctor', '--json', ...args], { env: clean })
   const { checks } = JSON.parse(stdout)
   for (const check of checks) {
@@ -45,7 +45,7 @@ test('a clean home is well, and the text says the same', async () => {
   assert.equal(checks['model.answer'].status, 'pass')
   assert.match(checks['table.hit_rate'].detail, /^\d+ % of the looked-up rows$/)
   assert.equal(checks['remote.models'].status, 'not checked')
-  const { code, stdout } = await run(['doctor'], { env: { PATH: process.env.PATH, HOME: home() } })
+  const { code, stdout } = await run(['doctor'], { env: { PATH: process.env.PATH, HOME: home(), ENGRAMD_SERVER_PORT: '0' } })
   assert.equal(code, 0)
   for (const [name, { status }] of Object.entries(checks)) {
     assert.match(stdout, new RegExp(`^${status} +${name.replaceAll('.', '\\.')} `, 'm'))

@@ -35,7 +35,7 @@ test('one user\'s day: doctor, an answer, a dead remote, and its return', async 
   mkdirSync(join(HOME, '.config/engramd'), { recursive: true })
   writeFileSync(join(HOME, '.config/engramd/model_settings.json'), JSON.stringify({
     base_url: server.url() + '/api', default_model: 'big', fallback_model: 'small', max_retries: 0 }))
-  const env = { PATH: process.env.PATH, HOME, TAOTOKEN_API_KEY: key }
+  const env = { PATH: process.env.PATH, HOME, TAOTOKEN_API_KEY: key, ENGRAMD_SERVER_PORT: '0' }
 
   const { code, stdout } = await run(['doctor', '--live', '--json'], { env })
   const { checks } = JSON.parse(stdout)
