@@ -27,7 +27,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     });
     writer_->waiting();
     const bool may_route =
-        router() != nullptr && plan_.remote && plan_.remote->route != engine::Route::kLocal;
+        router() != nullptr && plan_.openai_request && plan_.route != engine::Route::kLocal;
     if (plan_.beyond_local && !may_route) return end(plan_.beyond_local);
     when_model_ready(context_, plan_.model,
                      [self = shared_from_this(), may_route](ApiResult<engine::LocalEngine*> model) {
@@ -39,14 +39,14 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
   engine::ChatBackend* router() const { return context_.services.remote_router; }
 
   void model_ready(ApiResult<engine::LocalEngine*> model, bool may_route) {
-    const bool wants_remote = may_route && plan_.remote->route == engine::Route::kRemote;
+    const bool wants_remote = may_route && plan_.route == engine::Route::kRemote;
     if (may_route && (wants_remote || model.has_error() || plan_.beyond_local)) {
       return ask_remote(model.has_value());
     }
     if (model.has_error()) return end(model.error());
     const engine::LocalEngine& engine = **model;
     facts_ = {engine.facts().name, &engine.tokenizer()};
-    auto requests = plan_.requests(engine);
+    auto requests = plan_.requests(&engine);
     if (requests.has_error()) return end(requests.error());
     n_left_ = requests->size();
     // Whoever asks for several choices or probabilities means this model's.
@@ -54,6 +54,7 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     for (std::size_t i = 0; i < requests->size(); ++i) {
       engine::ChatRequest& request = (*requests)[i];
       request.model.clear();  // the name was checked; the engine need not explain a fallback
+      if (by_router) request.openai_request = plan_.openai_request();
       start_choice(by_router ? *router() : **model, i, std::move(request));
     }
     if (by_router) return;  // who answers is not known yet
@@ -66,8 +67,11 @@ class AnswerRun : public std::enable_shared_from_this<AnswerRun> {
     facts_.model = !names_local && !plan_.model.empty()
                        ? plan_.model
                        : context_.services.options.api.default_model;
+    auto requests = plan_.requests(nullptr);
+    if (requests.has_error()) return end(requests.error());
     n_left_ = 1;
-    engine::ChatRequest request = *plan_.remote;
+    engine::ChatRequest request = std::move(requests->front());
+    request.openai_request = plan_.openai_request();
     request.model = names_local ? "" : plan_.model;
     if (plan_.beyond_local) request.local_refusal = plan_.beyond_local->message;
     start_choice(*router(), 0, std::move(request));

@@ -42,10 +42,12 @@ class AnswerWriter {
 struct AnswerPlan {
   std::string counted_as;  // the name in the metrics
   std::string model;       // as asked for; empty: whichever is open
-  // One per choice. Called when the model is there.
-  std::function<ApiResult<std::vector<engine::ChatRequest>>(const engine::LocalEngine&)> requests;
-  // What a remote is asked, with openai_request; nullopt: only the local engine can answer.
-  std::optional<engine::ChatRequest> remote;
+  // One per choice. Called when the model is there, or with null when only a remote is asked.
+  std::function<ApiResult<std::vector<engine::ChatRequest>>(const engine::LocalEngine*)> requests;
+  engine::Route route = engine::Route::kAuto;
+  // The request in OpenAI's words, made when a remote may be asked; null: nobody but the local
+  // engine can answer.
+  std::function<std::string()> openai_request;
   std::optional<ApiError> beyond_local;   // why the local engine cannot
   std::optional<ApiError> beyond_remote;  // why a remote cannot
 };

@@ -6,6 +6,7 @@
 
 #include "server/api/answer.h"
 #include "server/api/anthropic_request.h"
+#include "server/api/anthropic_to_openai.h"
 #include "server/api/event_stream.h"
 #include "server/api/model_wait.h"
 #include "server/upstream/remote_json.h"
@@ -183,11 +184,12 @@ ApiError prompt_error(const Error& error) {
 
 // The writer of the stream reports the prompt's length first, before the engine counts it.
 ApiResult<std::vector<engine::ChatRequest>> to_requests(const AnthropicRequest& request,
-                                                        const engine::LocalEngine& engine,
+                                                        const engine::LocalEngine* engine,
                                                         std::int64_t& prompt_tokens) {
-  const auto prompt = engine.encode_messages(request.chat.messages, request.chat.continue_last);
+  if (engine == nullptr) return std::vector<engine::ChatRequest>{request.chat};
+  const auto prompt = engine->encode_messages(request.chat.messages, request.chat.continue_last);
   if (prompt.has_error()) return prompt_error(prompt.error());
-  if (auto fits = engine.check_prompt(prompt->size()); fits.has_error()) {
+  if (auto fits = engine->check_prompt(prompt->size()); fits.has_error()) {
     return prompt_error(fits.error());
   }
   prompt_tokens = static_cast<std::int64_t>(prompt->size());
@@ -212,9 +214,10 @@ void answer(const ApiContext& context, std::shared_ptr<HttpExchange> exchange) {
   AnswerPlan plan;
   plan.counted_as = "messages";
   plan.model = parsed->model;
-  plan.remote = parsed->chat;
+  plan.route = parsed->chat.route;
+  plan.openai_request = [exchange] { return anthropic_to_openai(exchange->request().body); };
   plan.beyond_local = parsed->beyond_local;
-  plan.requests = [request = std::move(*parsed), prompt_tokens](const engine::LocalEngine& engine) {
+  plan.requests = [request = std::move(*parsed), prompt_tokens](const engine::LocalEngine* engine) {
     return to_requests(request, engine, *prompt_tokens);
   };
   run_answer(context, std::move(exchange), std::move(plan), std::move(writer));

@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "server/api/anthropic_to_openai.h"
 #include "server/api/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/request_fields.h"
@@ -120,7 +119,6 @@ ApiResult<AnthropicRequest> parse_anthropic(std::string_view body, const config:
   refuse_tool_use(fields);
   if (problems.wrong) return *problems.wrong;
   request.beyond_local = problems.beyond_local;
-  request.chat.openai_request = anthropic_to_openai(body);
   return request;
 }
 

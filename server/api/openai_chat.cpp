@@ -204,11 +204,12 @@ void answer_chat(const ApiContext& context, std::shared_ptr<HttpExchange> exchan
   AnswerPlan plan;
   plan.counted_as = "chat.completions";
   plan.model = parsed->model;
-  plan.remote = parsed->chat;
+  plan.route = parsed->chat.route;
+  plan.openai_request = [exchange] { return exchange->request().body; };
   plan.beyond_local = parsed->beyond_local;
   plan.beyond_remote = beyond_remote(*parsed);
   plan.requests = [request = std::move(*parsed)](
-                      const engine::LocalEngine&) -> ApiResult<std::vector<engine::ChatRequest>> {
+                      const engine::LocalEngine*) -> ApiResult<std::vector<engine::ChatRequest>> {
     std::vector<engine::ChatRequest> requests;
     for (int i = 0; i < request.n_choices; ++i) requests.push_back(request.choice(i));
     return requests;

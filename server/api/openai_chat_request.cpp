@@ -99,7 +99,6 @@ ApiResult<GenerationRequest> parse_openai_chat(std::string_view body,
   read_response_format(fields, body, request.chat);
   if (problems.wrong) return *problems.wrong;
   request.beyond_local = problems.beyond_local;
-  request.chat.openai_request = body;
   return request;
 }
 

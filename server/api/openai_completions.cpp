@@ -184,7 +184,7 @@ void answer_completion(const ApiContext& context, std::shared_ptr<HttpExchange> 
   plan.counted_as = "completions";
   plan.model = parsed->generation.model;
   plan.requests = [request = std::move(*parsed)](
-                      const engine::LocalEngine&) -> ApiResult<std::vector<engine::ChatRequest>> {
+                      const engine::LocalEngine*) -> ApiResult<std::vector<engine::ChatRequest>> {
     return to_requests(request);
   };
   run_answer(context, std::move(exchange), std::move(plan), std::move(writer));

@@ -43,7 +43,7 @@ std::optional<fs::path> expanded(std::string_view path, const config::EffectiveC
 bool is_program(const std::string& command, const config::EffectiveConfig& config) {
   std::error_code code;
   if (command.find('/') != std::string::npos) return fs::exists(command, code);
-  std::istringstream folders(config::find_variable(config.environment, "PATH").value_or(""));
+  std::istringstream folders(variable(config, "PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (fs::exists(fs::path(folder) / command, code)) return true;
   }

@@ -26,7 +26,7 @@ int explain(const std::string& message) {
     std::puts("not a message that engramd knows; `engramd doctor` looks at everything");
     return kExitFailed;
   }
-  std::printf("%s: %s\n-> %s\n", symptom->name, symptom->meaning, symptom->remedy);
+  std::puts(text_of(*symptom).c_str());
   return kExitOk;
 }
 

@@ -68,12 +68,11 @@ Listing list_models(UpstreamSettings settings, const std::stop_token& stop) {
                            .count();
     if (listing.failure) return listing;
     const json parsed = parse_remote_json(body);
-    const bool is_list = parsed.is_object() && parsed.contains("data") && parsed["data"].is_array();
-    if (head.status == 200 && is_list) {
-      for (const json& model : parsed["data"]) {
-        if (model.is_object() && model.contains("id") && model["id"].is_string()) {
-          listing.models.push_back(one_line(model["id"].get_ref<const std::string&>()));
-        }
+    const json* const data = member(parsed, "data");
+    if (head.status == 200 && data != nullptr && data->is_array()) {
+      for (const json& model : *data) {
+        const std::string id = text_of(member(model, "id"));
+        if (!id.empty()) listing.models.push_back(one_line(id));
       }
       return listing;
     }

@@ -115,6 +115,10 @@ bool says(const std::string& text, std::string_view word) {
 
 }  // namespace
 
+std::string text_of(const Symptom& symptom) {
+  return std::string(symptom.name) + ": " + symptom.meaning + "\n-> " + symptom.remedy;
+}
+
 const Symptom* recognise(std::string_view text) {
   const std::string low = lower_case(text);
   const auto has = [&low](std::string_view word) { return says(low, word); };

@@ -13,6 +13,8 @@ struct Symptom {
   const char* remedy;
 };
 
+std::string text_of(const Symptom& symptom);  // two lines without an end
+
 // Null: none of them. `text`: a message of a client, of a server, or of engramd itself.
 const Symptom* recognise(std::string_view text);
 

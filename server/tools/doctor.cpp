@@ -26,8 +26,7 @@ mcp::ToolResult explained(const std::string& message) {
             false};
   }
   const Check check = {symptom->name, CheckStatus::kFail, symptom->meaning, symptom->remedy};
-  return {std::string(symptom->name) + ": " + symptom->meaning + "\n-> " + symptom->remedy,
-          to_json({check}), false};
+  return {text_of(*symptom), to_json({check}), false};
 }
 
 void examine_here(const Services& services, const std::shared_ptr<mcp::ToolCall>& call,

@@ -120,6 +120,15 @@ std::optional<HostName> parse_host(std::string_view text) {
   return HostName{lower_case(name), std::string(port)};
 }
 
+std::string without_brackets(std::string_view host) {
+  const bool has_brackets = host.starts_with('[') && host.ends_with(']');
+  return std::string(has_brackets ? host.substr(1, host.size() - 2) : host);
+}
+
+std::string with_port(const std::string& host, const std::string& port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+}
+
 std::optional<std::string_view> parse_bearer(std::string_view authorization) {
   constexpr std::string_view kBearer = "bearer ";
   if (!same_ignoring_case(authorization.substr(0, kBearer.size()), kBearer)) return std::nullopt;

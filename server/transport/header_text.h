@@ -29,6 +29,10 @@ struct HostName {
   std::string port;  // digits; empty when there was none
 };
 std::optional<HostName> parse_host(std::string_view text);
+// An IPv6 address with brackets as an address without, as a resolver wants it; other names stay.
+std::string without_brackets(std::string_view host);
+// The way back: "[::1]:80", "example.org:443".
+std::string with_port(const std::string& host, const std::string& port);
 
 // The token of "Bearer X", whatever the case of the word.
 std::optional<std::string_view> parse_bearer(std::string_view authorization);

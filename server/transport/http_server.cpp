@@ -26,10 +26,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 Result<asio::ip::address> parse_address(std::string_view host) {
   if (host == "localhost") return asio::ip::address_v4::loopback();
-  std::string text(host);
-  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   error_code error;
-  const auto address = asio::ip::make_address(text, error);
+  const auto address = asio::ip::make_address(without_brackets(host), error);
   if (!error) return address;
   return invalid_argument(
       "server.host: expected localhost, an IPv4 address or an IPv6 address in "

@@ -50,9 +50,7 @@ Result<void> read_authority(std::string_view text, Endpoint& endpoint) {
   const auto host = parse_host(text);
   if (!host) return bad_url("its host or its port is malformed");
   endpoint.is_loopback = is_loopback(host->name);
-  endpoint.host = host->name;
-  if (endpoint.host.starts_with('['))
-    endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+  endpoint.host = without_brackets(host->name);
   if (endpoint.host.empty()) return bad_url("there is no host in it");
   endpoint.port = endpoint.tls ? "443" : "80";
   if (text.size() == host->name.size()) return {};
@@ -66,7 +64,7 @@ Result<void> read_authority(std::string_view text, Endpoint& endpoint) {
 }  // namespace
 
 std::string Endpoint::full_authority() const {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  return with_port(host, port);
 }
 
 std::string Endpoint::authority() const {

@@ -143,9 +143,7 @@ class HttpClient::Exchange {
       const auto got = connection_.read(head_seen ? call_.timeouts.idle : call_.timeouts.total);
       n_bytes += got.bytes.size();
       was_closed_ = n_bytes == 0 && (got.closed || is_close(got.error));
-      if (got.error && !got.closed) {
-        return connection_.ended(FailureClass::kAmbiguous, "waiting for the answer", got.error);
-      }
+      if (got.error && !got.closed) return broken("waiting for the answer", got.error);
       if (!reader_->push(got.bytes)) {
         return failed_because(
             FailureClass::kAmbiguous,
@@ -155,10 +153,17 @@ class HttpClient::Exchange {
       if (reader_->has_head() && !std::exchange(head_seen, true)) events_.on_head(reader_->head());
       if (head_seen && !events_.on_body(reader_->take_body())) return std::nullopt;
       if (whole) return std::nullopt;
-      if (got.closed) {
-        return connection_.ended(FailureClass::kAmbiguous, "the answer was not whole", got.error);
-      }
+      if (got.closed) return broken("the answer was not whole", got.error);
     }
+  }
+
+  // Who refuses a request before having read it breaks the connection with it: an answer all the
+  // same.
+  std::optional<UpstreamFailure> broken(const std::string& step, const error_code& error) const {
+    UpstreamFailure failure = connection_.ended(FailureClass::kAmbiguous, step, error);
+    const bool is_refusal = reader_->has_head() && reader_->head().status != 200;
+    if (is_refusal && failure.which != FailureClass::kCancelled) return std::nullopt;
+    return failure;
   }
 
   const HttpCall& call_;

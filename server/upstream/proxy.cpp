@@ -41,10 +41,6 @@ std::string percent_decoded(std::string_view text) {
   return decoded;
 }
 
-std::string without_brackets(const std::string& host) {
-  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
-}
-
 bool is_scheme(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -122,7 +118,7 @@ bool names(std::string item, const std::string& host, const std::string& port) {
 }  // namespace
 
 std::string Proxy::authority() const {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  return with_port(host, port);
 }
 
 std::string Proxy::authorization() const {

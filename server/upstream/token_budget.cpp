@@ -19,16 +19,11 @@ constexpr std::int64_t kSecondsPerDay = 86400;
 constexpr std::size_t kLineBytes = 48;
 constexpr std::int64_t kTokensMax = 999'999'999'999'999'999;  // 18 digits; saturates
 
-// "2026-11-30 000000000000012345\n": always as long, so that one write replaces all of it.
-struct Day {
-  std::int64_t number = 0;  // since 1970
-  std::int64_t tokens = 0;
-};
-
 std::int64_t day_of(std::time_t now) {
   return now / kSecondsPerDay;
 }
 
+// "2026-11-30 000000000000012345\n": always as long, so that one write replaces all of it.
 class LockedFile {
  public:
   LockedFile(const std::string& path, int flags, int lock)
@@ -41,14 +36,15 @@ class LockedFile {
 
   bool is_open() const { return descriptor_ >= 0; }
 
-  Day read() const {
+  // Of the day of `now`: 0 when the file is about another one.
+  std::int64_t read(std::time_t now) const {
     std::array<char, kLineBytes + 1> line{};
-    if (::pread(descriptor_, line.data(), kLineBytes, 0) <= 0) return {};
+    if (::pread(descriptor_, line.data(), kLineBytes, 0) <= 0) return 0;
     std::tm date{};
     const char* const rest = ::strptime(line.data(), "%Y-%m-%d ", &date);
     long long tokens = 0;
-    if (rest == nullptr || std::sscanf(rest, "%lld", &tokens) != 1 || tokens < 0) return {};
-    return {day_of(::timegm(&date)), std::min<std::int64_t>(tokens, kTokensMax)};
+    if (rest == nullptr || std::sscanf(rest, "%lld", &tokens) != 1 || tokens < 0) return 0;
+    return day_of(::timegm(&date)) == day_of(now) ? std::min<std::int64_t>(tokens, kTokensMax) : 0;
   }
 
   bool write(std::time_t now, std::int64_t tokens) const {
@@ -79,9 +75,7 @@ TokenBudget::TokenBudget(const std::string& state_folder, std::int64_t tokens_pe
 
 std::int64_t TokenBudget::used(std::time_t now) const {
   const LockedFile file(path_, O_RDONLY, LOCK_SH);
-  if (!file.is_open()) return 0;
-  const Day day = file.read();
-  return day.number == day_of(now) ? day.tokens : 0;
+  return file.is_open() ? file.read(now) : 0;
 }
 
 Result<void> TokenBudget::add(std::int64_t tokens, std::time_t now) {
@@ -89,11 +83,7 @@ Result<void> TokenBudget::add(std::int64_t tokens, std::time_t now) {
     return folder.error();
   }
   const LockedFile file(path_, O_RDWR | O_CREAT, LOCK_EX);
-  if (file.is_open()) {
-    const Day day = file.read();
-    const std::int64_t before = day.number == day_of(now) ? day.tokens : 0;
-    if (file.write(now, std::min(before + tokens, kTokensMax))) return {};
-  }
+  if (file.is_open() && file.write(now, std::min(file.read(now) + tokens, kTokensMax))) return {};
   return environment_error(path_ + ": " + std::strerror(errno) +
                            "; the tokens of remotes are not counted");
 }

@@ -30,8 +30,8 @@ constexpr double kFirstWaitMs = 500, kWaitMsMax = 8000, kJitter = 0.25;
 // Attempts that may cost twice.
 constexpr int kAmbiguousRetriesMax = 1;
 
-// What the client of the HTTP API said, but for what only the local engine has.
-// In its own order, by which a schema says in which order an answer is written.
+// What the client of the HTTP API said, but for what only the local engine has; in its own order,
+// by which a schema says in which order an answer is written.
 ordered_json body_of_client(const engine::ChatRequest& request) {
   ordered_json body = ordered_json::parse(request.openai_request, nullptr, false);
   if (!body.is_object()) body = ordered_json::object();
@@ -56,30 +56,28 @@ ordered_json body_of_members(const engine::ChatRequest& request) {
   return body;
 }
 
-// The words that the server takes.
-struct Wording {
-  bool stream_options = true;
-  bool max_tokens = true;
-  bool strict = true;
-
-  bool operator==(const Wording&) const = default;
+// Words that servers are known to refuse, a bit each.
+enum Word : unsigned {
+  kStreamOptions = 1,
+  kMaxTokens = 2,  // max_completion_tokens is taken instead
+  kStrict = 4,     // of tools
 };
 
 std::string request_body(const engine::ChatRequest& request, const RemoteModel& model,
-                         const Wording& wording) {
+                         unsigned refused) {
   ordered_json body =
       request.openai_request.empty() ? body_of_members(request) : body_of_client(request);
   body["model"] = model.id;
   body["stream"] = true;
-  if (wording.stream_options) body["stream_options"] = {{"include_usage", true}};
+  if ((refused & kStreamOptions) == 0) body["stream_options"] = {{"include_usage", true}};
   if (model.thinking && !body.contains("thinking")) {
     body["thinking"] = {{"type", *model.thinking ? "enabled" : "disabled"}};
   }
-  if (!wording.max_tokens && body.contains("max_tokens")) {
+  if ((refused & kMaxTokens) != 0 && body.contains("max_tokens")) {
     body["max_completion_tokens"] = body["max_tokens"];
     body.erase("max_tokens");
   }
-  if (const auto tools = body.find("tools"); !wording.strict && tools != body.end()) {
+  if (const auto tools = body.find("tools"); (refused & kStrict) != 0 && tools != body.end()) {
     for (ordered_json& tool : *tools) {
       if (tool.is_object() && tool.contains("function") && tool["function"].is_object()) {
         tool["function"].erase("strict");
@@ -89,15 +87,13 @@ std::string request_body(const engine::ChatRequest& request, const RemoteModel& 
   return body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// Other words for what a 400 names; the same when it names none of them.
-Wording reworded(Wording wording, const std::string& message) {
+// What the message of a 400 is about.
+unsigned words_named(const std::string& message) {
   const auto names = [&message](const char* word) {
     return message.find(word) != std::string::npos;
   };
-  if (names("stream_options")) wording.stream_options = false;
-  if (names("max_completion_tokens")) wording.max_tokens = false;
-  if (names("strict")) wording.strict = false;
-  return wording;
+  return (names("stream_options") ? kStreamOptions : 0U) |
+         (names("max_completion_tokens") ? kMaxTokens : 0U) | (names("strict") ? kStrict : 0U);
 }
 
 // English has about four bytes to a token in the vocabularies of today.
@@ -167,10 +163,9 @@ class UpstreamClient::Chat {
     sent_ = false;
     n_bytes_said_ = 0;
     used_endpoint_ = client_.endpoint_;
-    wording_ = {client_.dialect_.stream_options, client_.dialect_.max_tokens,
-                client_.dialect_.strict};
+    refused_words_ = client_.refused_words_;
     const HttpCall call = {client_.settings_.endpoints[used_endpoint_], "/chat/completions",
-                           client_.settings_.key, request_body(request_, model_, wording_),
+                           client_.settings_.key, request_body(request_, model_, refused_words_),
                            client_.settings_.timeouts};
     n_bytes_asked_ = call.body.size();
     const HttpEvents events = {.on_head = [this](const UpstreamAnswerHead& head) { head_ = head; },
@@ -179,9 +174,6 @@ class UpstreamClient::Chat {
                                .on_sent = [this] { sent_ = true; }};
     auto failure = client_.machinery_->http.run(call, events, stop_.get_token());
     if (failure && reader_.is_complete()) failure.reset();  // all was said before it broke
-    // Who refuses a request before it has been read breaks the connection with it.
-    const bool is_refusal = head_.status != 0 && head_.status != 200;
-    if (failure && is_refusal && failure->which != FailureClass::kCancelled) failure.reset();
     if (failure || problem_) return failure ? failure : problem_;
     if (head_.status == 200 && !head_.content_encoding.empty()) return compressed();
     if (head_.status != 200) return failure_of(head_, whole_body_);
@@ -299,14 +291,11 @@ class UpstreamClient::Chat {
     return at_once || wait_for(pause, stop_.get_token());
   }
 
-  // Whether there are other words, which all chats use from here on.
+  // Whether there are other words than were used, which all chats use from here on.
   bool reword(const std::string& message) {
-    const Wording other = reworded(wording_, message);
-    if (other == wording_) return false;
-    client_.dialect_.stream_options = other.stream_options;
-    client_.dialect_.max_tokens = other.max_tokens;
-    client_.dialect_.strict = other.strict;
-    return true;
+    const unsigned named = words_named(message);
+    client_.refused_words_ |= named;
+    return (named & ~refused_words_) != 0;
   }
 
   // The other place where the API may be, tried once. Counted from the one that this attempt used,
@@ -368,7 +357,7 @@ class UpstreamClient::Chat {
   bool other_tried_ = false;
   // Of the attempt that runs:
   std::size_t used_endpoint_ = 0;
-  Wording wording_;
+  unsigned refused_words_ = 0;
   AnswerReader reader_;
   std::optional<SseParser> parser_;
   std::optional<UpstreamFailure> problem_;

@@ -63,12 +63,7 @@ class UpstreamClient {
   const UpstreamSettings settings_;
   std::atomic<std::size_t> endpoint_ = 0;  // of settings_.endpoints: which answered
   // What the server turned out not to take, said once by a 400: kept, so that it is not said again.
-  struct Dialect {
-    std::atomic<bool> stream_options = true;
-    std::atomic<bool> max_tokens = true;  // else max_completion_tokens
-    std::atomic<bool> strict = true;      // of tools
-  };
-  Dialect dialect_;
+  std::atomic<unsigned> refused_words_ = 0;
   std::stop_source shutdown_;
   std::once_flag started_;
   std::unique_ptr<Machinery> machinery_;

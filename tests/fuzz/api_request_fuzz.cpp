@@ -6,6 +6,7 @@
 
 #include "config/assert.h"
 #include "server/api/anthropic_request.h"
+#include "server/api/anthropic_to_openai.h"
 #include "server/api/openai_chat_request.h"
 #include "server/api/openai_completions_request.h"
 
@@ -25,6 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const engramd::config::Options options;
   check(parse_openai_chat(body, options));
   check(parse_openai_completion(body, options));
-  check(parse_anthropic(body, options, AnthropicCall::kMessages));
+  const auto messages = parse_anthropic(body, options, AnthropicCall::kMessages);
+  check(messages);
+  if (messages.has_value()) {
+    ENGRAMD_ASSERT(nlohmann::json::accept(anthropic_to_openai(body)));
+  }
   return 0;
 }
