@@ -25,7 +25,7 @@ async function free_port() {
 // Once it takes connections.
 async function reachable(port, child) {
   const socket = net.connect(port, '127.0.0.1')
-  const outcome = await Promise.race([once(socket, 'connect').then(() => true, () => false), once(child, 'exit')])
+  const outcome = await Promise.race([once(socket, 'connect').then(() => true, () => false), once(child, 'exit').catch(() => {})])
   socket.destroy()
   return outcome === true || (child.exitCode === null && reachable(port, child))
 }
@@ -40,7 +40,7 @@ async function tinyproxy(target_port) {
   child.on('error', () => {})  // told below
   after(() => child.kill())
   await within(reachable(port, child), 'tinyproxy (Debian: tinyproxy-bin)')
-  assert.equal(child.exitCode, null, 'tinyproxy has ended')
+  assert.equal(child.exitCode, null, 'tinyproxy did not start; Debian: apt-get install tinyproxy-bin')
   return { port, log: () => readFileSync(log, 'utf8') }
 }
 
