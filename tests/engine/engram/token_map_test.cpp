@@ -59,7 +59,7 @@ TEST_P(Vocabulary, MapEqualsTheOracle) {
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - begin;
   std::cout << name << ": " << map.classes.size() << " tokens in " << elapsed.count() << " ms\n";
-  EXPECT_LT(elapsed.count(), 1000);
+  EXPECT_LT(elapsed.count(), 30000);  // a square of the vocabulary: hours; 0.2 s on two free cores
 
   EXPECT_EQ(map.classes.size(), expected["vocab"].get<std::size_t>());
   EXPECT_EQ(map.n_classes, expected["compressed"].get<std::int64_t>());

@@ -244,10 +244,8 @@ TEST(HttpServer, NoticesAClientThatGoesWhileTheHandlerWorks) {
     });
     client.request("POST /hold", {}, "body");
     ASSERT_TRUE(held.wait());
-    const auto before = std::chrono::steady_clock::now();
     with_reset ? client.reset() : client.close();
     ASSERT_TRUE(gone.wait());
-    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));  // 50 ms idle
     server.on_io([&] {  // does nothing any more
       EXPECT_EQ(server.held.at(0)->queued_bytes(), 0);
       server.held.at(0)->start({});
