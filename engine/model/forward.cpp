@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/number_formats.h"
-
 namespace engramd::engine {
 
 namespace {
@@ -12,15 +10,6 @@ namespace {
 void grow(std::vector<float>& buffer, std::int64_t size) {
   if (static_cast<std::int64_t>(buffer.size()) < size)
     buffer.resize(static_cast<std::size_t>(size));
-}
-
-// To what engram.lookup_dtype names. The bundled codec's values are exact in all three.
-void round_rows(kernels::DType dtype, std::span<float> values) {
-  if (dtype == kernels::DType::kF16) {
-    for (float& value : values) value = kernels::decode_f16(kernels::encode_f16(value));
-  } else if (dtype == kernels::DType::kBF16) {
-    for (float& value : values) value = kernels::decode_bf16(kernels::encode_bf16(value));
-  }
 }
 
 }  // namespace
@@ -95,8 +84,9 @@ Result<void> Forward::engram(const ModelLayer& layer, const ForwardBatch& batch,
   if (!rows) return rows.error();
   backend_->engram_gather(batch.engram_rows->format(block.index), rows->data(), n_tokens,
                           model_->layout.n_columns(), rows_.data());
-  round_rows(batch.engram_rows->row_dtype(),
-             {rows_.data(), static_cast<std::size_t>(n_tokens * model_->layout.columns_width())});
+  round_row_values(
+      batch.engram_rows->row_dtype(),
+      {rows_.data(), static_cast<std::size_t>(n_tokens * model_->layout.columns_width())});
   const kernels::LinearTask tasks[] = {{&block.key_proj, key_.data()},
                                        {&block.value_proj, value_.data()}};
   backend_->linear(rows_.data(), n_tokens, tasks);

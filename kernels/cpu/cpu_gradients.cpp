@@ -262,11 +262,15 @@ void CpuGradients::cross_entropy(float* logits, std::int64_t n_rows, std::int64_
   for (std::int64_t row = 0; row < n_rows; ++row, logits += vocab_size) {
     const float largest = *std::max_element(logits, logits + vocab_size);
     const float target = logits[targets[row]];
-    const float sum = vector_->exponentials(logits, largest, vocab_size);
-    losses[row] = largest + std::log(sum) - target;
+    // Without the target: its gradient is minus the others' share, which "probability - 1" would
+    // lose where the probability is nearly 1.
+    logits[targets[row]] = -INFINITY;
+    const float others = vector_->exponentials(logits, largest, vocab_size);
+    const float sum = others + std::exp(target - largest);
+    losses[row] = target == largest ? std::log1p(others) : std::log(sum) + largest - target;
     const float factor = weights[row] / sum;
     for (std::int64_t i = 0; i < vocab_size; ++i) logits[i] *= factor;
-    logits[targets[row]] -= weights[row];
+    logits[targets[row]] = -others * factor;
   }
 }
 
