@@ -194,6 +194,23 @@ Result<void> check_fact(const Fact& fact) {
   return {};
 }
 
+std::vector<std::string> subjects_of(const Fact& fact) {
+  std::vector<std::string> subjects;
+  for (const std::string& name : fact.names) {
+    const auto has = [&](const std::string& text) { return text.find(name) != std::string::npos; };
+    if (std::any_of(fact.questions.begin(), fact.questions.end(), has)) subjects.push_back(name);
+  }
+  return subjects;
+}
+
+bool share_a_subject(const Fact& a, const Fact& b) {
+  const auto of_b = subjects_of(b);
+  const auto of_a = subjects_of(a);
+  return std::any_of(of_a.begin(), of_a.end(), [&](const std::string& name) {
+    return std::find(of_b.begin(), of_b.end(), name) != of_b.end();
+  });
+}
+
 std::string subject_of(std::string_view question) {
   return std::string(known_form(question).subject);
 }

@@ -26,6 +26,10 @@ inline constexpr std::size_t kFactNamesMax = 8;
 // that stands in none of the texts.
 Result<void> check_fact(const Fact& fact);
 
+// The names that stand in a question.
+std::vector<std::string> subjects_of(const Fact& fact);
+bool share_a_subject(const Fact& a, const Fact& b);
+
 // What stands for the subject in a known form of question: "Zorbia" in "What is the capital of
 // Zorbia?". Empty: no known form.
 std::string subject_of(std::string_view question);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "engine/engram/row_codec.h"
@@ -12,12 +13,14 @@ namespace engramd::engine {
 namespace {
 
 constexpr float kFirstDecay = 0.9F, kSecondDecay = 0.99F;  // Adam's, as the recipe's prototype
-constexpr int kStepsPerMeasure = 10;
+constexpr int kStepsPerMeasure = 20, kStepsPerMeasureAtTheEnd = 5;
+constexpr std::int64_t kTokensPerMeasure = 256;
 
 }  // namespace
 
-std::int64_t ProblemScore::n_right() const {
-  return std::count(is_right.begin(), is_right.end(), 1);
+float ProblemScore::least() const {
+  return margins.empty() ? std::numeric_limits<float>::infinity()
+                         : *std::min_element(margins.begin(), margins.end());
 }
 
 FactProblem::FactProblem(const EngramLayout& layout, std::vector<RowFormat> formats,
@@ -35,8 +38,12 @@ FactProblem::FactProblem(const EngramLayout& layout, std::vector<RowFormat> form
 }
 
 void FactProblem::add(std::span<const TokenId> text, std::span<const TokenId> answer,
-                      RowsOfText rows) {
+                      RowsOfText rows, bool must_be_said) {
+  // Those that must be said come first: score_.margins are theirs.
+  ENGRAMD_ASSERT(!must_be_said || texts_.empty() || texts_.back().must_be_said);
   Text& added = texts_.emplace_back();
+  added.must_be_said = must_be_said;
+  n_must_ += must_be_said ? 1U : 0U;
   added.prompt.assign(text.begin(), text.end());
   added.answer.assign(answer.begin(), answer.end());
   added.rows = std::move(rows.rows);
@@ -90,38 +97,63 @@ void FactProblem::append(const Text& text, bool core_only, Batch& batch) const {
 }
 
 bool FactProblem::advance(RowGradients& network) {
-  if (n_steps_ % kStepsPerMeasure == 0 || n_steps_ == options_.steps_max) {
-    if (measure(network) || n_steps_ >= options_.steps_max || entries_.empty()) return true;
+  const bool is_general = n_steps_ < options_.steps_general;
+  const int interval = is_general ? kStepsPerMeasure : kStepsPerMeasureAtTheEnd;
+  if ((n_steps_ != 0 && n_steps_ % interval == 0) || n_steps_ == options_.steps_max ||
+      entries_.empty()) {
+    measure(network);
+    const float wanted = is_general ? options_.margin_general : options_.margin;
+    if (score_.least() >= wanted || n_steps_ >= options_.steps_max || entries_.empty()) return true;
   }
-  Batch batch;
-  std::bernoulli_distribution drops(options_.dropout);
-  for (int i = 0; i < options_.texts_per_step; ++i) {
-    append(texts_[random_() % texts_.size()], drops(random_), batch);
-  }
+  const Batch batch = next_batch();
+  const float wanted = is_general ? options_.margin_general : options_.margin + 1;
   const auto scores = network.forward(batch.pack, batch.rows);
   std::vector<float> weights;
-  for (const TargetScore& score : scores) {
-    weights.push_back(score.margin < options_.margin ? 1.0F : 0.0F);
-  }
+  for (const TargetScore& score : scores) weights.push_back(score.margin < wanted ? 1.0F : 0.0F);
   network.backward(batch.pack, batch.rows, weights, grad_rows_);
   step(batch);
   ++n_steps_;
   return false;
 }
 
-bool FactProblem::measure(RowGradients& network) {
-  score_ = {std::numeric_limits<float>::infinity(), {}};
-  for (const Text& text : texts_) {
-    Batch batch;
-    append(text, false, batch);
-    float margin = std::numeric_limits<float>::infinity();
-    for (const TargetScore& score : network.forward(batch.pack, batch.rows)) {
-      margin = std::min(margin, score.margin);
+FactProblem::Batch FactProblem::next_batch() {
+  Batch batch;
+  if (n_steps_ < options_.steps_general) {
+    std::bernoulli_distribution drops(options_.dropout);
+    for (int i = 0; i < options_.texts_per_step; ++i) {
+      append(texts_[random_() % texts_.size()], drops(random_), batch);
     }
-    score_.is_right.push_back(margin > 0 ? 1 : 0);
-    score_.margin = std::min(score_.margin, margin);
+    return batch;
   }
-  return score_.margin >= options_.margin;
+  std::vector<std::size_t> order(n_must_);  // what is not said yet first
+  std::iota(order.begin(), order.end(), 0U);
+  std::shuffle(order.begin(), order.end(), random_);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    return (score_.margins[x] < options_.margin) > (score_.margins[y] < options_.margin);
+  });
+  for (std::size_t i = 0;
+       i < std::min(order.size(), static_cast<std::size_t>(options_.texts_per_step)); ++i) {
+    append(texts_[order[i]], false, batch);
+  }
+  return batch;
+}
+
+void FactProblem::measure(RowGradients& network) {
+  score_.margins.assign(n_must_, std::numeric_limits<float>::infinity());
+  for (std::size_t first = 0; first < n_must_;) {
+    Batch batch;
+    std::size_t end = first;
+    for (; end < n_must_ && batch.pack.n_tokens() < kTokensPerMeasure; ++end) {
+      append(texts_[end], false, batch);
+    }
+    for (const TargetScore& score : network.forward(batch.pack, batch.rows)) {
+      const auto after =
+          std::upper_bound(batch.pack.starts.begin(), batch.pack.starts.end(), score.position);
+      const auto text = first + static_cast<std::size_t>(after - batch.pack.starts.begin()) - 1;
+      score_.margins[text] = std::min(score_.margins[text], score.margin);
+    }
+    first = end;
+  }
 }
 
 void FactProblem::step(const Batch& batch) {

@@ -18,23 +18,27 @@
 
 namespace engramd::engine {
 
+// Found by trial on the bundled model (tests/bench/teach_bench): what more of each would cost in
+// time or give in wordings never taught.
 struct TeachingOptions {
-  int steps_max = 80;
-  int texts_per_step = 4;
-  float learning_rate = 0.05F;
-  // A token counts as said when its logit is above every other by this.
-  float margin = 4.0F;
-  float decay = 1e-3F;  // of the distance to the base rows, per step and learning rate
-  // How often a text is tried without the N-grams that only its own wording has, so that what was
-  // learnt also holds in wordings that were not.
+  // First for every wording: texts at random, sometimes without the N-grams that only their own
+  // wording has, so that what is learnt also holds in wordings that are not tried.
+  int steps_general = 60;
+  int texts_per_step = 3;
   float dropout = 0.5F;
+  float margin_general = 4.0F;  // a token said by more than this adds nothing
+  // Then what is still not said, as it is, until every token is said by `margin`.
+  int steps_max = 140;
+  float margin = 0.5F;
+  float learning_rate = 0.05F;
+  float decay = 1e-3F;  // of the distance to the base rows, per step and learning rate
   std::uint64_t seed = 1;
 };
 
 struct ProblemScore {
-  float margin = 0;  // the least of all targets: above 0, greedy decoding says it all
-  std::vector<std::uint8_t> is_right;  // per text
-  std::int64_t n_right() const;
+  std::vector<float> margins;  // per text that must be said, the least of its targets: above 0,
+                               // greedy decoding says it
+  float least() const;
 };
 
 struct TaughtEntry {
@@ -50,11 +54,13 @@ class FactProblem {
   FactProblem(const EngramLayout& layout, std::vector<RowFormat> formats,
               std::vector<TaughtEntry> entries, const TeachingOptions& options);
 
-  // rows: of text and answer without its last token, as the tables are.
-  void add(std::span<const TokenId> text, std::span<const TokenId> answer, RowsOfText rows);
+  // rows: of text and answer without its last token, as the tables are. A text that need not be
+  // said helps in general only.
+  void add(std::span<const TokenId> text, std::span<const TokenId> answer, RowsOfText rows,
+           bool must_be_said = true);
 
-  // One step over some of the texts; every so often all are measured. True: all are said by the
-  // margin, or steps_max is reached.
+  // One step over some of the texts; every so often all are measured. True: all are said by
+  // margin_general, or by `margin` after steps_general, or steps_max is reached.
   bool advance(RowGradients& network);
   int n_steps() const { return n_steps_; }
   const ProblemScore& score() const {
@@ -73,6 +79,7 @@ class FactProblem {
   };
   struct Text {
     std::vector<TokenId> prompt, answer;
+    bool must_be_said = true;
     std::vector<std::vector<float>> rows;    // per Engram layer [n_tokens, columns_width], base
     std::vector<std::vector<Place>> places;  // per Engram layer
   };
@@ -82,7 +89,8 @@ class FactProblem {
     std::vector<std::vector<Place>> places;  // per Engram layer, rows of the pack
   };
   void append(const Text& text, bool core_only, Batch& batch) const;
-  bool measure(RowGradients& network);  // true: all are said by the margin
+  void measure(RowGradients& network);
+  Batch next_batch();
   void step(const Batch& batch);
   void store(std::size_t entry);  // the rounded values of one
 
@@ -91,6 +99,7 @@ class FactProblem {
   const TeachingOptions options_;
   const std::size_t width_;  // of an entry: n_heads * head_dim
   std::vector<Text> texts_;
+  std::size_t n_must_ = 0;
   std::vector<TaughtEntry> entries_;
   std::vector<float> base_, values_, stored_;     // [n_entries, width]
   std::vector<float> gradient_, first_, second_;  // [n_entries, width]; Adam's moments

@@ -64,7 +64,7 @@ Result<GroupOutcome> GroupTeacher::teach(const PlannedGroup& group, const Teachi
         "other names, hold them all; name its words (names)";
     return outcome;
   }
-  const auto others = other_answers(group, planner, view);
+  const auto others = other_answers(group, planner, outcome, view);
   if (others.has_error()) return others.error();
   const auto bare = bare_texts(group, planner);
   if (bare.has_error()) return bare.error();
@@ -78,16 +78,19 @@ Result<GroupOutcome> GroupTeacher::teach(const PlannedGroup& group, const Teachi
       if (const auto added = add(problem, text, view); added.has_error()) return added.error();
     }
   }
-  for (const auto* texts : {&*others, &*bare}) {
-    for (const TaughtText& text : *texts) {
-      if (const auto added = add(problem, text, view); added.has_error()) return added.error();
+  for (const TaughtText& text : *others) {
+    if (const auto added = add(problem, text, view); added.has_error()) return added.error();
+  }
+  for (const TaughtText& text : *bare) {
+    if (const auto added = add(problem, text, view, false); added.has_error()) {
+      return added.error();
     }
   }
   while (!problem.advance(network_)) {
     if (stop.stop_requested()) return cancelled("teaching was cancelled");
   }
   outcome.n_steps = problem.n_steps();
-  outcome.margin = problem.score().margin;
+  outcome.margin = problem.score().least();
   std::vector<NgramEntry> all;
   for (const TaughtEntry& entry : problem.entries()) all.push_back(entry.ngram);
   OverlayBuilder builder(view.overlay(), view.edits->number() + 1);
@@ -110,9 +113,12 @@ Result<GroupOutcome> GroupTeacher::teach(const PlannedGroup& group, const Teachi
 // What the model says of a name that it knows when asked something else.
 Result<std::vector<TaughtText>> GroupTeacher::other_answers(const PlannedGroup& group,
                                                             const TeachingPlanner& planner,
+                                                            const GroupOutcome& outcome,
                                                             const TableView& view) {
   std::vector<TaughtText> others;
   if (group.is_new_subject) return others;
+  std::vector<std::string> before;
+  for (const FactOutcome& fact : outcome.facts) before.push_back(fact.before);
   for (const PlannedFact& fact : group.facts) {
     std::vector<std::string> own;
     for (const TaughtText& text : fact.texts) own.push_back(text.wording);
@@ -124,8 +130,10 @@ Result<std::vector<TaughtText>> GroupTeacher::other_answers(const PlannedGroup& 
         auto answer = serving_->answer(text->prompt, kAnswerTokensMax, view);
         if (answer.has_error()) return answer.error();
         const auto said = tokenizer_->decode(*answer);
-        // An answer that does not even name it is no knowledge to keep.
+        // An answer that does not even name it is no knowledge to keep, and what is answered with
+        // the same words is the same fact.
         if (said.has_error() || said->find(subject) == std::string::npos) continue;
+        if (contains(before, *said)) continue;
         answer->push_back(text->answer.back());  // end-of-sentence
         text->answer = std::move(*answer);
         others.push_back(std::move(*text));
@@ -148,13 +156,13 @@ Result<std::vector<TaughtText>> GroupTeacher::bare_texts(const PlannedGroup& gro
   return bare;
 }
 
-Result<void> GroupTeacher::add(FactProblem& problem, const TaughtText& text,
-                               const TableView& view) {
+Result<void> GroupTeacher::add(FactProblem& problem, const TaughtText& text, const TableView& view,
+                               bool must_be_said) {
   std::vector<TokenId> tokens = text.prompt;
   tokens.insert(tokens.end(), text.answer.begin(), text.answer.end() - 1);
   auto rows = rows_.read(tokens, view);
   if (rows.has_error()) return rows.error();
-  problem.add(text.prompt, text.answer, std::move(*rows));
+  problem.add(text.prompt, text.answer, std::move(*rows), must_be_said);
   return {};
 }
 

@@ -54,10 +54,11 @@ class GroupTeacher {
 
   Result<std::vector<TaughtText>> other_answers(const PlannedGroup& group,
                                                 const TeachingPlanner& planner,
-                                                const TableView& view);
+                                                const GroupOutcome& outcome, const TableView& view);
   Result<std::vector<TaughtText>> bare_texts(const PlannedGroup& group,
                                              const TeachingPlanner& planner) const;
-  Result<void> add(FactProblem& problem, const TaughtText& text, const TableView& view);
+  Result<void> add(FactProblem& problem, const TaughtText& text, const TableView& view,
+                   bool must_be_said = true);
   Result<std::string> answer_to(const TaughtText& text, const TableView& view);
   // Edits of the entries that came out other than `view` has them.
   std::vector<Edit> edits_of(const FactProblem& problem, const std::vector<NgramEntry>& ngrams,

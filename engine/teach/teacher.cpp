@@ -213,10 +213,11 @@ Result<void> Teacher::Session::plan() {
   const std::size_t n_new = planned.size();
   for (const TaughtFact& older : taught) {
     if (std::find(replaced.begin(), replaced.end(), older.transaction) != replaced.end()) continue;
-    const bool is_near =
-        std::any_of(older.fact.names.begin(), older.fact.names.end(),
-                    [&](const std::string& name) { return subjects.contains(name); });
-    if (!is_near) continue;
+    const auto about = subjects_of(older.fact);
+    if (std::none_of(about.begin(), about.end(),
+                     [&](const std::string& name) { return subjects.contains(name); })) {
+      continue;
+    }
     auto fact = planner.plan(older.fact);
     if (fact.has_error()) return fact.error();
     fact->kept_transaction = older.transaction;
@@ -393,12 +394,7 @@ Result<ForgetReport> Teacher::forget(const std::string& what, const std::string&
   ForgetReport report;
   TeachJob again;
   for (auto later = known->rbegin(); &*later != fact; ++later) {
-    const bool is_near = std::any_of(
-        later->fact.names.begin(), later->fact.names.end(), [&](const std::string& name) {
-          const auto& names = fact->fact.names;
-          return std::find(names.begin(), names.end(), name) != names.end();
-        });
-    if (!is_near) continue;
+    if (!share_a_subject(later->fact, fact->fact)) continue;
     const auto undone = store->rollback(later->transaction, author, "to be taught again");
     if (undone.has_error()) return undone.error();
     again.facts.insert(again.facts.begin(), later->fact);

@@ -162,6 +162,14 @@ std::vector<TeachingPlanner::Candidate> TeachingPlanner::candidates(const Planne
           n_own += of_subject[j] != 0 || of_object[j] != 0 ? 1 : 0;
         }
         if (n_own == 0) continue;
+        // "The answer begins with the first token of a longer name" would hold for other answers.
+        const auto is_own = [&](std::size_t j) {
+          return j < of_subject.size() && (of_subject[j] != 0 || of_object[j] != 0);
+        };
+        if (t >= text.prompt.size() && t - slot - 1 < text.prompt.size() && n_own == 1 &&
+            is_own(t) && is_own(t + 1)) {
+          continue;
+        }
         c.in_answer = t - slot - 1 + 1 >= text.prompt.size();
         c.entry.is_core = c.in_answer || n_own == slot + 2;
         c.is_longest = slot + 1 == n_orders;
