@@ -190,11 +190,13 @@ void RowGradients::backward(const TextPack& pack, std::span<const std::vector<fl
   ENGRAMD_ASSERT(weights.size() == scores_.size() && pack.n_tokens() == n_tokens_);
   head_back(weights);
   for (std::size_t i = model_->layers.size(); i-- > first_layer_;) {
-    streams_ = checkpoints_[i];
     const ModelLayer& layer = model_->layers[i];
-    if (layer.engram) engram(layer, rows);
-    attention(layer);
-    feed_forward(layer);
+    if (i + 1 != model_->layers.size()) {  // the last one is as forward() left it
+      streams_ = checkpoints_[i];
+      if (layer.engram) engram(layer, rows);
+      attention(layer);
+      feed_forward(layer);
+    }
     layer_back(layer, pack, rows, grad_rows);
   }
 }

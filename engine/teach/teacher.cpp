@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/teach/group_teacher.h"
@@ -21,9 +20,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kNice = 10;  // about a tenth of a core that something else wants too
 
-// Of this thread only, which is what Linux makes of a thread's number. It cannot fail downwards.
+// This thread only: Linux keeps niceness per thread (sched(7)). Upwards it cannot fail.
 void give_way() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  [[maybe_unused]] const int now = nice(kNice);
 }
 
 std::string quoted(const std::string& text) {

@@ -1,5 +1,6 @@
 // teach_bench: what teaching facts to the bundled model reaches, as a Markdown table and a chart.
 //   teach_bench [--facts 1,10,100] [--corrections 100] [--seed N] [--out FILE.md]
+//   teach_bench --beside-chats yes     how long a chat takes meanwhile
 //               [--steps N] [--steps-max N] [--texts N] [--rate X] [--dropout X] [--margin X]
 // Invented facts (capital, currency, language, symbol, owner, date; English and Chinese) are taught
 // by one wording each; then the wordings that teaching made from it are asked, and one that it
@@ -7,12 +8,14 @@
 // forgotten. Answers are what the serving engine says, greedily.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
 #include <random>
@@ -20,6 +23,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -117,12 +121,13 @@ class Inventor {
     return end == 0 ? name : name + "nrsx"[end - 1];
   }
   std::string chinese_name() {  // characters that write foreign names
-    static const std::vector<std::string> kSyllables = {
-        "巴", "贝", "卡", "科", "达", "多", "法", "戈", "哈", "基", "拉", "洛", "马", "米", "纳",
-        "诺", "帕", "普", "萨", "塔", "托", "瓦", "维", "亚", "泽", "尔", "斯", "林", "德", "克"};
+    static const std::string kCharacters =
+        "阿艾安奥巴贝本博布查达丹德迪顿多尔法菲弗戈格哈赫霍基吉加卡凯科克肯库拉莱兰雷里林卢洛罗马曼"
+        "梅米莫穆纳内尼诺欧帕佩皮普奇瑞萨桑沙斯苏索塔泰坦特托图瓦维温沃西夏雅亚伊约泽扎兹佐";
+    const std::size_t n_characters = kCharacters.size() / 3;  // bytes of UTF-8 each
     std::string name;
     for (std::uint64_t n = 2 + random_() % 2; n > 0; --n) {
-      name += kSyllables[random_() % kSyllables.size()];
+      name += kCharacters.substr(3 * (random_() % n_characters), 3);
     }
     return name;
   }
@@ -490,6 +495,43 @@ Corrections corrected_facts(std::size_t n_facts) {
   return corrections;
 }
 
+// Milliseconds of a chat, ascending: one after the other until `is_done`, at least n.
+std::vector<double> chat_latencies(Taught& taught, std::size_t n,
+                                   const std::function<bool()>& is_done) {
+  const auto known = known_answers();
+  std::vector<double> latencies;
+  for (std::size_t i = 0; latencies.size() < n || !is_done(); ++i) {
+    const auto start = Clock::now();
+    taught.answers({known[i % known.size()].first});
+    latencies.push_back(1e3 * seconds_since(start));
+  }
+  std::sort(latencies.begin(), latencies.end());
+  return latencies;
+}
+
+std::string latency_text(const std::vector<double>& latencies) {
+  char text[100];
+  std::snprintf(text, sizeof text, "p50 %.1f ms, p99 %.1f ms", latencies[latencies.size() / 2],
+                latencies[latencies.size() * 99 / 100]);
+  return text;
+}
+
+std::string chats_beside_teaching(std::uint64_t seed) {
+  Taught taught;
+  const auto alone = chat_latencies(taught, 1000, [] { return true; });
+  Inventor inventor(seed);
+  std::vector<Fact> facts;
+  for (std::size_t i = 0; i < 24; ++i) facts.push_back(inventor.fact(i).fact);
+  std::atomic<bool> is_done = false;
+  std::jthread teaching([&] {
+    teach(taught, std::move(facts));
+    is_done = true;
+  });
+  const auto beside = chat_latencies(taught, 100, [&] { return is_done.load(); });
+  return "a chat alone: " + latency_text(alone) +
+         "; while 24 facts are taught: " + latency_text(beside) + "\n";
+}
+
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
@@ -529,6 +571,9 @@ int run(int argc, char** argv) {
       for (std::string part; std::getline(parts, part, ',');) sizes.push_back(std::stoul(part));
     } else if (flag == "--corrections") {
       n_corrections = std::stoul(value);
+    } else if (flag == "--beside-chats") {
+      std::fputs(chats_beside_teaching(seed).c_str(), stdout);
+      return 0;
     } else if (flag == "--seed") {
       seed = std::stoull(value);
     } else if (flag == "--steps") {
