@@ -203,7 +203,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (dtype.has_error()) return dtype.error();
   const auto n_blocks = plan_cache(**model, *dtype, options);
   if (n_blocks.has_error()) return n_blocks.error();
-  auto cache = KvCache::make(**model, *dtype, *n_blocks);
+  auto cache = KvCache::make(**model, *dtype, *n_blocks, backend->get());
   if (cache.has_error()) return cache.error();
   auto impl =
       std::make_unique<Impl>(options, std::move(*model), std::move(*tables), std::move(*tokenizer),
