@@ -110,11 +110,11 @@ const std::byte* FiberThread::slot(int lane) const {
 
 // Two sets of slots: a lane can fill the next operation's while others still read this one's, and
 // nobody reaches the one after that before all have left this one.
-void FiberThread::warp_rendezvous(SiteKind kind, Site site, const void* bytes, std::size_t size) {
+bool FiberThread::warp_rendezvous(SiteKind kind, Site site, const void* bytes, std::size_t size) {
   executor_->note(kind, site);
   auto& slots = executor_->warps_[static_cast<std::size_t>(warp())].slots[warp_operations_++ % 2];
   std::memcpy(slots.data() + static_cast<std::size_t>(lane()) * kSlotBytes, bytes, size);
-  executor_->arrive_at_warp(*this, kind, site);
+  return executor_->arrive_at_warp(*this, kind, site);
 }
 
 void FiberThread::sync_warp(const char* file, int line) {
@@ -143,35 +143,34 @@ void FiberThread::mma(MmaD& d, const MmaA& a, const MmaB& b, const char* file, i
     MmaB b;
   } mine{a, b};
   if (mutated(Mutation::Kind::kSwapOperands, site)) std::swap(mine.a.words[0], mine.a.words[1]);
-  warp_rendezvous(SiteKind::kMma, site, &mine, sizeof(mine));
-  const auto of_lane = [this](int lane) {
-    Operands operands;
-    std::memcpy(&operands, slot(lane), sizeof(operands));
-    return operands;
-  };
-  const int group = lane() / 4;
-  const int pair = lane() % 4;
-  float rows[2][16];  // A[group], A[group + 8]
-  for (int p = 0; p < 4; ++p) {
-    const Operands other = of_lane(group * 4 + p);
-    for (int word = 0; word < 4; ++word) {
+  auto& products = executor_->warps_[static_cast<std::size_t>(warp())].products;
+  if (warp_rendezvous(SiteKind::kMma, site, &mine, sizeof(mine))) {
+    float rows[16][16];    // A
+    float columns[16][8];  // B
+    for (int other = 0; other < kWarpLanes; ++other) {
+      Operands operands;
+      std::memcpy(&operands, slot(other), sizeof(operands));
+      const int g = other / 4;
+      const int p = other % 4;
       for (int half = 0; half < 2; ++half) {
-        rows[word % 2][word / 2 * 8 + 2 * p + half] = half_of(other.a.words[word], half);
-      }
-    }
-  }
-  for (int column = 0; column < 2; ++column) {
-    for (int p = 0; p < 4; ++p) {
-      const Operands other = of_lane((2 * pair + column) * 4 + p);
-      for (int word = 0; word < 2; ++word) {
-        for (int half = 0; half < 2; ++half) {
-          const int k = word * 8 + 2 * p + half;
-          const float value = half_of(other.b.words[word], half);
-          d.values[column] += rows[0][k] * value;
-          d.values[2 + column] += rows[1][k] * value;
+        for (int word = 0; word < 4; ++word) {
+          rows[g + word % 2 * 8][word / 2 * 8 + 2 * p + half] = half_of(operands.a.words[word], half);
+        }
+        for (int word = 0; word < 2; ++word) {
+          columns[word * 8 + 2 * p + half][g] = half_of(operands.b.words[word], half);
         }
       }
     }
+    for (int row = 0; row < 16; ++row) {
+      float sums[8] = {};
+      for (int k = 0; k < 16; ++k) {
+        for (int n = 0; n < 8; ++n) sums[n] += rows[row][k] * columns[k][n];
+      }
+      std::memcpy(products[row], sums, sizeof(sums));
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    d.values[i] += products[lane() / 4 + i / 2 * 8][lane() % 4 * 2 + i % 2];
   }
 }
 
@@ -196,11 +195,19 @@ BlockExecutor::~BlockExecutor() {
   }
 }
 
+void BlockExecutor::keep_memory_open() {
+  memory_stays_open_ = true;
+  ENGRAMD_ASSERT(mprotect(arena_, static_cast<std::size_t>(arena_bytes_),
+                          PROT_READ | PROT_WRITE) == 0);
+}
+
 void BlockExecutor::open_memory() {
+  if (memory_stays_open_) return;
   ENGRAMD_ASSERT(mprotect(arena_, static_cast<std::size_t>(arena_used_), PROT_READ | PROT_WRITE) ==
                  0);
 }
 void BlockExecutor::close_memory() {
+  if (memory_stays_open_) return;
   ENGRAMD_ASSERT(mprotect(arena_, static_cast<std::size_t>(arena_used_), PROT_NONE) == 0);
 }
 
@@ -351,14 +358,14 @@ void BlockExecutor::release_barrier_if_complete() {
   n_at_barrier_ = 0;
 }
 
-void BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site) {
+bool BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site) {
   running_->state = State::kAtWarp;
   running_->site = site;
   running_->kind = kind;
   Warp& warp = warps_[static_cast<std::size_t>(thread.warp())];
   if (++warp.n_arrived < kWarpLanes) {
     suspend();
-    return;
+    return false;
   }
   warp.n_arrived = 0;
   const auto first = fibers_.begin() + std::ptrdiff_t{thread.warp()} * kWarpLanes;
@@ -368,6 +375,7 @@ void BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site
          std::to_string(other->thread.lane()) + " is at one at " + text_of(other->site));
   }
   for (auto other = first; other != first + kWarpLanes; ++other) other->state = State::kReady;
+  return true;
 }
 
 void BlockExecutor::report_stuck_block() {

@@ -41,7 +41,9 @@ struct Site {  // where in the source
     const int order = std::strcmp(file, other.file);
     return order != 0 ? order <=> 0 : line <=> other.line;
   }
-  bool operator==(const Site& other) const { return (*this <=> other) == 0; }
+  bool operator==(const Site& other) const {
+    return line == other.line && (file == other.file || std::strcmp(file, other.file) == 0);
+  }
 };
 
 enum class SiteKind { kBarrier, kWarpBarrier, kShuffle, kVote, kMma, kRange, kCopyWait };
@@ -119,7 +121,8 @@ class FiberThread {
   int bound(int n, Site site);
   bool mutated(Mutation::Kind kind, const Site& site) const;
   // Leaves `bytes` for the other lanes and returns when all have done so; slot(lane) is then theirs.
-  void warp_rendezvous(SiteKind kind, Site site, const void* bytes, std::size_t size);
+  // True for the one that comes last, before any other goes on.
+  bool warp_rendezvous(SiteKind kind, Site site, const void* bytes, std::size_t size);
   const std::byte* slot(int lane) const;
 
   template <class T>
@@ -166,7 +169,10 @@ class BlockExecutor {
   void set_limits(const DeviceLimits& limits) { limits_ = limits; }
   void set_schedule(Schedule schedule) { schedule_ = schedule; }
   void set_mutation(const Mutation& mutation) { mutation_ = mutation; }
-  std::set<std::pair<SiteKind, Site>>& sites() { return sites_; }  // met since the last clear()
+  void record_sites(bool on) { recording_ = on; }
+  std::set<std::pair<SiteKind, Site>>& sites() { return sites_; }  // met while recording
+  // Not closing device memory makes large models much faster.
+  void keep_memory_open();
   std::int64_t n_launches() const { return n_launches_; }
   std::int64_t bytes_in_use() const { return bytes_in_use_; }
   [[noreturn]] void fail(const std::string& what);  // from inside a fiber
@@ -186,6 +192,7 @@ class BlockExecutor {
   struct Warp {
     int n_arrived = 0;
     std::vector<std::byte> slots[2];  // [kWarpLanes][kSlotBytes], used in turn
+    float products[16][8];            // of the last mma
   };
   using Body = void (*)(const void* kernel, FiberThread& thread, void* shared);
 
@@ -202,17 +209,20 @@ class BlockExecutor {
   void resume(Fiber& fiber);
   void suspend();  // the running fiber, back to the scheduler
   void arrive_at_barrier(Site site);
-  void arrive_at_warp(FiberThread& thread, SiteKind kind, Site site);
+  bool arrive_at_warp(FiberThread& thread, SiteKind kind, Site site);
   void release_barrier_if_complete();
   void report_stuck_block();
   void open_memory();
   void close_memory();
   std::string place() const;  // of the running fiber
-  void note(SiteKind kind, const Site& site) { sites_.emplace(kind, site); }
+  void note(SiteKind kind, const Site& site) {
+    if (recording_) sites_.emplace(kind, site);
+  }
 
   DeviceLimits limits_;
   Schedule schedule_ = Schedule::kForward;
   Mutation mutation_;
+  bool recording_ = false, memory_stays_open_ = false;
   std::set<std::pair<SiteKind, Site>> sites_;
   std::mt19937 shuffle_{1};
   std::int64_t n_launches_ = 0;
