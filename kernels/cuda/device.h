@@ -7,9 +7,9 @@
 
 #include <concepts>
 #include <cstdint>
-#include <stdexcept>
 
 #include "kernels/cuda/execution.h"
+#include "kernels/device_error.h"
 
 namespace engramd::kernels::cuda {
 
@@ -17,11 +17,6 @@ struct DeviceLimits {
   std::int64_t shared_bytes_per_block = 48 * 1024;  // with dynamic shared memory
   int n_multiprocessors = 1;
   bool bf16_mma = true;  // sm_80 and later
-};
-
-// Out of device memory, a kernel that failed, a device that is gone: the message says which.
-struct DeviceError : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 // Work is queued in order; synchronize() and download() wait for it. `launch` takes any kernel of
