@@ -14,6 +14,7 @@
 //   sync_warp(), shuffle(v, lane), shuffle_xor(v, mask), any(bool), mma(d, a, b)
 //                                warp operations: always all 32 lanes, at the same place
 //   copy_async(to, from), wait_copies()               16 bytes from global to shared memory
+//   atomic_add(place, value)     integers only: their sums do not depend on the order
 //   dynamic_shared()                                  floats, as many as the launch asked for
 //
 // Kernels are pure: no allocation, no files, no logging, no `return` before a barrier that others

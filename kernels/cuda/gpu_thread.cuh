@@ -36,6 +36,10 @@ class GpuThread {
   }
   __device__ bool any(bool value) const { return __any_sync(kAllLanes, value ? 1 : 0) != 0; }
 
+  __device__ void atomic_add(std::uint64_t& place, std::uint64_t value) const {
+    ::atomicAdd(reinterpret_cast<unsigned long long*>(&place), value);
+  }
+
   // Before sm_80 there is no bf16 product; the launcher takes the plain kernels there.
   __device__ void mma(MmaD& d, const MmaA& a, const MmaB& b) const {
 #if __CUDA_ARCH__ >= 800

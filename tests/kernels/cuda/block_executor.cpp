@@ -356,6 +356,7 @@ void BlockExecutor::release_barrier_if_complete() {
     if (fiber.state == State::kAtBarrier) fiber.state = State::kReady;
   }
   n_at_barrier_ = 0;
+  first_released_ = 0;
 }
 
 bool BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site) {
@@ -375,6 +376,7 @@ bool BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site
          std::to_string(other->thread.lane()) + " is at one at " + text_of(other->site));
   }
   for (auto other = first; other != first + kWarpLanes; ++other) other->state = State::kReady;
+  look_again(thread.warp());
   return true;
 }
 
@@ -426,17 +428,31 @@ void BlockExecutor::run_block(int n_threads, std::int64_t x, int y, int z, const
     thread.pending_.clear();
     thread.warp_operations_ = 0;
   }
-  while (n_live_ > 0 && fault_.empty()) {
-    bool progressed = false;
-    for (const int i : order_) {
-      Fiber& fiber = fibers_[static_cast<std::size_t>(i)];
-      if (fiber.state != State::kReady) continue;
-      progressed = true;
-      resume(fiber);
-      if (!fault_.empty()) break;
+  // Always the first in order that can go on: a warp runs as far ahead of the others as it may.
+  for (std::size_t next = 0; n_live_ > 0 && fault_.empty();) {
+    while (next < order_.size() &&
+           fibers_[static_cast<std::size_t>(order_[next])].state != State::kReady) {
+      ++next;
     }
-    if (!progressed && fault_.empty()) report_stuck_block();
+    if (next == order_.size()) {
+      report_stuck_block();
+      return;
+    }
+    first_released_ = next + 1;
+    resume(fibers_[static_cast<std::size_t>(order_[next])]);
+    next = first_released_;
   }
+}
+
+// Threads that wait can go on: the scheduler looks at the order again, from where they stand in it.
+void BlockExecutor::look_again(int warp) {
+  std::size_t first = 0;
+  if (schedule_ == Schedule::kForward) {
+    first = static_cast<std::size_t>(warp) * kWarpLanes;
+  } else if (schedule_ == Schedule::kReverse) {
+    first = order_.size() - (static_cast<std::size_t>(warp) + 1) * kWarpLanes;
+  }
+  first_released_ = std::min(first_released_, first);
 }
 
 void BlockExecutor::run_grid(Body body, const void* kernel, int n_threads, std::size_t shared_bytes,

@@ -109,6 +109,8 @@ class FiberThread {
   void mma(MmaD& d, const MmaA& a, const MmaB& b, const char* file = __builtin_FILE(),
            int line = __builtin_LINE());
 
+  void atomic_add(std::uint64_t& place, std::uint64_t value) { place += value; }
+
   void copy_async(void* to, const void* from) { pending_.emplace_back(to, from); }
   void wait_copies(const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
@@ -211,6 +213,7 @@ class BlockExecutor {
   void arrive_at_barrier(Site site);
   bool arrive_at_warp(FiberThread& thread, SiteKind kind, Site site);
   void release_barrier_if_complete();
+  void look_again(int warp);
   void report_stuck_block();
   void open_memory();
   void close_memory();
@@ -242,6 +245,7 @@ class BlockExecutor {
   const void* kernel_ = nullptr;
   Fiber* running_ = nullptr;
   int n_live_ = 0, n_at_barrier_ = 0;
+  std::size_t first_released_ = 0;  // index into order_
   std::string fault_;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   void* scheduler_fake_stack_ = nullptr;
