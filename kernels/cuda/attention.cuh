@@ -11,7 +11,6 @@
 #include "kernels/cuda/execution.h"
 #include "kernels/cuda/paged_cache.cuh"
 #include "kernels/cuda/reductions.cuh"
-#include "kernels/limits.h"
 
 namespace engramd::kernels::cuda {
 
@@ -38,10 +37,7 @@ struct Rotary {
 struct StoreLatentKernel {
   static constexpr int kThreads = 128;
   static constexpr const char* kName = "store_latent";
-  struct Shared {
-    BlockScratch scratch;
-    DeviceArray<float, kLatentWidthMax> entry;
-  };
+  using Shared = BlockScratch;
 
   int n_heads = 0, qk_nope_head_dim = 0, kv_lora_rank = 0;
   float rms_norm_eps = 0;
@@ -52,34 +48,39 @@ struct StoreLatentKernel {
   DeviceSpan<float> query;            // [n_tokens, heads, qk_nope + rope]
   DeviceCache cache;
 
+  std::int64_t dynamic_shared_bytes() const {
+    return static_cast<std::int64_t>(sizeof(float)) * cache.width;
+  }
+
   template <class Thread>
   ENGRAMD_DEVICE void operator()(Thread& thread, Shared& shared) const {
+    const DeviceSpan<float> entry = thread.dynamic_shared();  // what the cache gets
     const std::int64_t token = thread.block_x();
     const TokenSlot slot = slots[token];
     const int rope = rotary.width;
     const DeviceSpan<const float> row = latent.from(token * (kv_lora_rank + rope));
     float square = 0;
     for (const int i : thread.strided(kv_lora_rank)) square += row[i] * row[i];
-    square = block_sum(thread, shared.scratch, square);
+    square = block_sum(thread, shared, square);
     const float factor = 1.0F / std::sqrt(square / static_cast<float>(kv_lora_rank) + rms_norm_eps);
-    for (const int i : thread.strided(kv_lora_rank)) shared.entry[i] = row[i] * factor * norm[i];
+    for (const int i : thread.strided(kv_lora_rank)) entry[i] = row[i] * factor * norm[i];
     for (const int pair : thread.strided(rope / 2)) {
       float a = row[kv_lora_rank + rotary.first(pair)];
       float b = row[kv_lora_rank + rotary.second(pair)];
       rotary.rotate(slot.position, pair, a, b);
-      shared.entry[kv_lora_rank + rotary.first(pair)] = a;
-      shared.entry[kv_lora_rank + rotary.second(pair)] = b;
+      entry[kv_lora_rank + rotary.first(pair)] = a;
+      entry[kv_lora_rank + rotary.second(pair)] = b;
     }
     thread.sync();
     float largest = 0;
     for (const int i : thread.strided(cache.width)) {
-      largest = std::fmax(largest, std::fabs(shared.entry[i]));
+      largest = std::fmax(largest, std::fabs(entry[i]));
     }
-    const float scale = cache.entry_scale(block_max(thread, shared.scratch, largest));
-    const std::int64_t entry = cache.entry(slot.sequence, slot.position);
-    for (const int i : thread.strided(cache.width)) cache.store(entry, i, shared.entry[i], scale);
+    const float scale = cache.entry_scale(block_max(thread, shared, largest));
+    const std::int64_t place = cache.entry(slot.sequence, slot.position);
+    for (const int i : thread.strided(cache.width)) cache.store(place, i, entry[i], scale);
     if (thread.index() == 0 && cache.scales != nullptr) {
-      DeviceSpan<float>{cache.scales, cache.n_entries}[entry] = scale;
+      DeviceSpan<float>{cache.scales, cache.n_entries}[place] = scale;
     }
     const int head_width = qk_nope_head_dim + rope;
     for (const int i : thread.strided(n_heads * (rope / 2))) {

@@ -226,7 +226,8 @@ void DeviceBackend<Device>::latent_attention(const LatentAttention& attention, f
   store.slots = slots_.send(slots);
   store.query = device_span(query, n_tokens * attention.query_width());
   store.cache = paged;
-  device_->launch(store, {.blocks_x = n_tokens});
+  device_->launch(store, {.blocks_x = n_tokens,
+                          .dynamic_shared_bytes = store.dynamic_shared_bytes()});
 
   const DeviceSpan<const std::uint16_t> keys = transposed_keys(attention);
   const auto* kv_b = static_cast<const std::uint16_t*>(

@@ -265,7 +265,7 @@ void DeviceBackend<Device>::tile_experts(const MixtureOfExperts& weights, const 
   sort.tile_offsets = tile_offsets_.grow(n_experts + 1);
   sort.cells = cells_.grow(n_cells);
   sort.tokens = cell_tokens_.grow(n_cells);
-  device_->launch(sort, {});
+  device_->launch(sort, {.dynamic_shared_bytes = sort.dynamic_shared_bytes()});
   const std::int64_t n_tiles_max = ceil_divide(n_cells, kTileCells) + n_experts;
   CellGroups groups;
   groups.n_groups = sort.n_experts;

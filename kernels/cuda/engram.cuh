@@ -76,12 +76,9 @@ struct RowUse {
 // One block per distinct row: its bytes are read once, over the bus where they lie in pinned host
 // memory, and its values written to every place that wants them.
 struct GatherTableRowsKernel {
+  using Shared = NoShared;
   static constexpr int kThreads = 64;
   static constexpr const char* kName = "gather_table_rows";
-  static constexpr int kChunk = 256;  // columns at a time
-  struct Shared {
-    DeviceArray<float, kChunk> values;
-  };
 
   RowCodec codec = RowCodec::kF8E4M3E8M0;
   int n_columns = 0;
@@ -123,16 +120,12 @@ struct GatherTableRowsKernel {
   }
 
   template <class Thread>
-  ENGRAMD_DEVICE void operator()(Thread& thread, Shared& shared) const {
+  ENGRAMD_DEVICE void operator()(Thread& thread, Shared&) const {
     const RowUse use = uses[thread.block_x()];
-    for (int first = 0; first < n_columns; first += kChunk) {
-      const int n = n_columns - first < kChunk ? n_columns - first : kChunk;
-      thread.sync();  // the chunk before is written
-      for (const int i : thread.strided(n)) shared.values[i] = decode(use, first + i);
-      thread.sync();
-      for (const int i : thread.strided(use.n_places * n)) {
-        const std::int64_t place = places[use.first_place + i / n];
-        out[place * n_columns + first + i % n] = shared.values[i % n];
+    for (const int i : thread.strided(n_columns)) {
+      const float value = decode(use, i);
+      for (int p = 0; p < use.n_places; ++p) {
+        out[std::int64_t{places[use.first_place + p]} * n_columns + i] = value;
       }
     }
   }

@@ -8,7 +8,6 @@
 #include "kernels/cuda/dense.cuh"
 #include "kernels/cuda/execution.h"
 #include "kernels/cuda/reductions.cuh"
-#include "kernels/limits.h"
 
 namespace engramd::kernels::cuda {
 
@@ -21,10 +20,8 @@ struct RouteKernel {
   static constexpr int kThreads = kWarpLanes;
   static constexpr const char* kName = "route";
   static constexpr int kChosenMax = 64;
-  static constexpr int kGroupsMax = 64;
   struct Shared {
     DeviceArray<std::int32_t, kChosenMax> chosen;
-    DeviceArray<float, kGroupsMax> group_score;
   };
 
   int n_experts = 0, n_chosen = 0;
@@ -38,8 +35,8 @@ struct RouteKernel {
   DeviceSpan<std::int32_t> chosen;  // [n_tokens, n_chosen]
   DeviceSpan<float> weights;        // [n_tokens, n_chosen]
 
-  std::int64_t dynamic_shared_bytes() const {  // scores and biased scores
-    return static_cast<std::int64_t>(sizeof(float)) * 2 * n_experts;
+  std::int64_t dynamic_shared_bytes() const {  // scores, biased scores, scores of groups
+    return static_cast<std::int64_t>(sizeof(float)) * (2 * n_experts + n_groups);
   }
 
   struct Best {
@@ -72,7 +69,7 @@ struct RouteKernel {
     const DeviceSpan<float> biased = scores.from(n_experts);
     make_scores(thread, scores, biased, logits.from(token * n_experts));
     thread.sync_warp();
-    if (n_groups > 1) keep_best_groups(thread, shared, biased);
+    if (n_groups > 1) keep_best_groups(thread, biased, biased.from(n_experts));
     for (int i = 0; i < n_chosen; ++i) {
       const Best best = best_of(thread, biased, n_experts);
       if (thread.lane() == 0) {
@@ -113,8 +110,8 @@ struct RouteKernel {
 
   // Everything outside the n_groups_kept best groups to -infinity.
   template <class Thread>
-  ENGRAMD_DEVICE void keep_best_groups(Thread& thread, Shared& shared,
-                                       const DeviceSpan<float>& biased) const {
+  ENGRAMD_DEVICE void keep_best_groups(Thread& thread, const DeviceSpan<float>& biased,
+                                       const DeviceSpan<float>& group_scores) const {
     const int size = n_experts / n_groups;
     for (const int g : thread.lane_strided(n_groups)) {
       float first = -INFINITY;
@@ -128,19 +125,18 @@ struct RouteKernel {
           second = value;
         }
       }
-      shared.group_score[g] = two_best_per_group && size > 1 ? first + second : first;
+      group_scores[g] = two_best_per_group && size > 1 ? first + second : first;
     }
     thread.sync_warp();
-    for (const int g : thread.lane_strided(n_groups)) {
+    for (const int e : thread.lane_strided(n_experts)) {
+      const int g = e / size;
       int n_better = 0;
       for (int other = 0; other < n_groups; ++other) {
-        const float difference = shared.group_score[other] - shared.group_score[g];
+        const float difference = group_scores[other] - group_scores[g];
         n_better += difference > 0 || (difference == 0 && other < g) ? 1 : 0;
       }
-      if (n_better < n_groups_kept) continue;
-      for (int i = 0; i < size; ++i) biased[g * size + i] = -INFINITY;
+      if (n_better >= n_groups_kept) biased[e] = -INFINITY;
     }
-    thread.sync_warp();
   }
 
   // Into the ascending list of the first n.
@@ -154,11 +150,9 @@ struct RouteKernel {
 // One block: the cells of a batch sorted by expert, each expert's in the order of tokens, with the
 // offsets of experts and of their tiles.
 struct SortCellsKernel {
+  using Shared = NoShared;
   static constexpr int kThreads = 256;
   static constexpr const char* kName = "sort_cells";
-  struct Shared {
-    DeviceArray<std::int32_t, kExpertsMax + 1> counts;  // of an expert's cells, then offsets
-  };
 
   int n_experts = 0, n_chosen = 0, n_cells = 0, cells_per_tile = 1;
   DeviceSpan<const std::int32_t> chosen;  // [n_cells]
@@ -167,21 +161,28 @@ struct SortCellsKernel {
   DeviceSpan<std::int32_t> cells;         // [n_cells]: token * n_chosen + slot
   DeviceSpan<std::int32_t> tokens;        // [n_cells], parallel to cells
 
+  std::int64_t dynamic_shared_bytes() const {
+    return static_cast<std::int64_t>(sizeof(std::int32_t)) * n_experts;
+  }
+
   template <class Thread>
-  ENGRAMD_DEVICE void operator()(Thread& thread, Shared& shared) const {
+  ENGRAMD_DEVICE void operator()(Thread& thread, Shared&) const {
+    // An expert's number of cells, then where they begin.
+    const DeviceSpan<std::int32_t> counts{
+        reinterpret_cast<std::int32_t*>(thread.dynamic_shared().data), n_experts};
     // A thread per expert reads all cells: no atomics, so the order is always the same.
     for (const int e : thread.strided(n_experts)) {
       int count = 0;
       for (int cell = 0; cell < n_cells; ++cell) count += chosen[cell] == e ? 1 : 0;
-      shared.counts[e] = count;
+      counts[e] = count;
     }
     thread.sync();
     if (thread.index() == 0) {
       int cell = 0;
       int tile = 0;
       for (int e = 0; e < n_experts; ++e) {
-        const int count = shared.counts[e];
-        cell_offsets[e] = shared.counts[e] = cell;
+        const int count = counts[e];
+        cell_offsets[e] = counts[e] = cell;
         tile_offsets[e] = tile;
         cell += count;
         tile += static_cast<int>(ceil_divide(count, cells_per_tile));
@@ -191,7 +192,7 @@ struct SortCellsKernel {
     }
     thread.sync();
     for (const int e : thread.strided(n_experts)) {
-      int at = shared.counts[e];
+      int at = counts[e];
       for (int cell = 0; cell < n_cells; ++cell) {
         if (chosen[cell] != e) continue;
         cells[at] = cell;

@@ -86,7 +86,9 @@ void pointer_misaligned(const void*, std::size_t bytes) {
 // ---- the thread ----
 
 bool FiberThread::mutated(Mutation::Kind kind, const Site& site) const {
-  return executor_->mutation_.kind == kind && executor_->mutation_.site == site;
+  const Mutation& mutation = executor_->mutation_;
+  return mutation.kind == kind && mutation.place.site == site &&
+         mutation.place.kernel == executor_->kernel_name_;
 }
 
 int FiberThread::bound(int n, Site site) {
@@ -321,7 +323,7 @@ void BlockExecutor::suspend() {
 
 std::string BlockExecutor::place() const {
   const FiberThread& thread = running_->thread;
-  return "block (" + std::to_string(thread.block_x_) + ", " + std::to_string(thread.block_y_) +
+  return std::string(kernel_name_) + ", block (" + std::to_string(thread.block_x_) + ", " + std::to_string(thread.block_y_) +
          ", " + std::to_string(thread.block_z_) + "), thread " + std::to_string(thread.index_);
 }
 

@@ -13,6 +13,7 @@
 // memory model between blocks, the rounding of tensor cores and of fused multiply-add.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -37,7 +38,7 @@ enum class Schedule { kForward, kReverse, kShuffled };
 struct Site {  // where in the source
   const char* file = "";
   int line = 0;
-  auto operator<=>(const Site& other) const {
+  std::strong_ordering operator<=>(const Site& other) const {
     const int order = std::strcmp(file, other.file);
     return order != 0 ? order <=> 0 : line <=> other.line;
   }
@@ -46,7 +47,15 @@ struct Site {  // where in the source
   }
 };
 
+// One operation of the vocabulary in one kernel.
 enum class SiteKind { kBarrier, kWarpBarrier, kShuffle, kVote, kMma, kRange, kCopyWait };
+
+struct KernelSite {
+  std::string kernel;  // its kName
+  SiteKind kind = SiteKind::kBarrier;
+  Site site;
+  auto operator<=>(const KernelSite&) const = default;
+};
 
 struct Mutation {
   enum class Kind {
@@ -59,7 +68,7 @@ struct Mutation {
     kSwapOperands,   // a tensor-core product takes its two A rows exchanged
   };
   Kind kind = Kind::kNone;
-  Site site;
+  KernelSite place;
 };
 
 // What a kernel did that no GPU promises to get right.
@@ -172,7 +181,7 @@ class BlockExecutor {
   void set_schedule(Schedule schedule) { schedule_ = schedule; }
   void set_mutation(const Mutation& mutation) { mutation_ = mutation; }
   void record_sites(bool on) { recording_ = on; }
-  std::set<std::pair<SiteKind, Site>>& sites() { return sites_; }  // met while recording
+  const std::set<KernelSite>& sites() const { return sites_; }  // met while recording
   // Not closing device memory makes large models much faster.
   void keep_memory_open();
   std::int64_t n_launches() const { return n_launches_; }
@@ -219,14 +228,15 @@ class BlockExecutor {
   void close_memory();
   std::string place() const;  // of the running fiber
   void note(SiteKind kind, const Site& site) {
-    if (recording_) sites_.emplace(kind, site);
+    if (recording_) sites_.insert({kernel_name_, kind, site});
   }
 
   DeviceLimits limits_;
   Schedule schedule_ = Schedule::kForward;
   Mutation mutation_;
   bool recording_ = false, memory_stays_open_ = false;
-  std::set<std::pair<SiteKind, Site>> sites_;
+  std::set<KernelSite> sites_;
+  const char* kernel_name_ = "";
   std::mt19937 shuffle_{1};
   std::int64_t n_launches_ = 0;
 
@@ -258,6 +268,7 @@ void BlockExecutor::launch(const Kernel& kernel, const Grid& grid) {
   static_assert(Kernel::kThreads % kWarpLanes == 0 && Kernel::kThreads <= 1024);
   static_assert(sizeof(typename Kernel::Shared) <= 48 * 1024);
   static_assert(sizeof(Kernel) <= 4096, "kernel parameters");
+  kernel_name_ = Kernel::kName;
   run_grid(&call<Kernel>, &kernel, Kernel::kThreads, sizeof(typename Kernel::Shared), grid);
 }
 

@@ -122,7 +122,11 @@ KernelCase latent_attention_case(std::int64_t n, int heads, int rank, int rope, 
   const auto norm = inputs.floats(rank);
   const CaseMatrix kv_b(inputs, heads * (nope + v), rank);
   const auto query = inputs.floats(n * heads * (nope + rope), 2);
-  const auto latent = inputs.floats(n * (rank + rope));
+  auto latent = inputs.floats(n * (rank + rope));
+  // What fp8 is scaled by: the last column of an entry, where a loop that ends early misses it.
+  for (std::size_t i = 0; i < latent.size(); ++i) {
+    if ((i + 1) % static_cast<std::size_t>(rank + rope) == 0) latent[i] *= 20;
+  }
   const double tolerance = dtype == DType::kF32 ? 1e-10 : 1e-4;  // one step of a narrow format
   return operation_case(
       "latent attention",
@@ -237,8 +241,8 @@ std::vector<KernelCase> backend_cases(CaseSize size) {
   const bool small = size == CaseSize::kSmall;
   for (const std::int64_t n : token_counts(size)) {
     cases.push_back(dense_case(n, small ? 131 : 300));
-    cases.push_back(linear_case(n, 40, small ? 9 : 70));
-    cases.push_back(linear_case(n, small ? 35 : 77, small ? 9 : 70));
+    cases.push_back(linear_case(n, 40, 70));
+    cases.push_back(linear_case(n, small ? 35 : 77, 70));
     cases.push_back(hyper_case(n, small ? 2 : 4, small ? 70 : 100));
     cases.push_back(experts_case(n, 5, 3, 24, small ? 20 : 50, false, true));
     cases.push_back(experts_case(n, 6, 2, 40, 33, true, false));
