@@ -1,6 +1,9 @@
 #include "engine/model/forward.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "kernels/device_error.h"
 
 namespace engramd::engine {
 
@@ -34,8 +37,18 @@ std::int64_t Forward::activation_bytes() const {
   return n * static_cast<std::int64_t>(sizeof(float));
 }
 
+// The one place where a device's failure becomes an error.
 Result<std::span<const float>> Forward::run(const ForwardBatch& batch, std::stop_token stop,
                                             ForwardTrace* trace) {
+  try {
+    return compute(batch, std::move(stop), trace);
+  } catch (const kernels::DeviceError& error) {
+    return unavailable(error.what());
+  }
+}
+
+Result<std::span<const float>> Forward::compute(const ForwardBatch& batch, std::stop_token stop,
+                                                ForwardTrace* trace) {
   const auto n_tokens = static_cast<std::int64_t>(batch.tokens.size());
   ENGRAMD_ASSERT(batch.slots.size() == batch.tokens.size());
   reserve(n_tokens, static_cast<std::int64_t>(batch.logits_of.size()));

@@ -45,14 +45,16 @@ class Forward {
   Forward(const Model& model, kernels::Backend& backend);
 
   // Logits [logits_of.size(), vocab_size], valid until the next run; empty when `stop` was
-  // requested between layers. Then, and after an error (a table row that cannot be read), the
-  // caches hold entries that must not be relied on.
+  // requested between layers. Then, and after an error (a table row that cannot be read, a GPU that
+  // failed), the caches hold entries that must not be relied on.
   Result<std::span<const float>> run(const ForwardBatch& batch, std::stop_token stop,
                                      ForwardTrace* trace = nullptr);
 
   std::int64_t activation_bytes() const;
 
  private:
+  Result<std::span<const float>> compute(const ForwardBatch& batch, std::stop_token stop,
+                                         ForwardTrace* trace);
   void reserve(std::int64_t n_tokens, std::int64_t n_logits);
   Result<void> engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace);
   void attention(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index);

@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "kernels/device_error.h"
+
 namespace engramd::engine {
 
 namespace {
@@ -52,7 +54,12 @@ Result<KvCache> KvCache::make(const Model& model, DType dtype, std::int64_t n_bl
   void* memory = nullptr;
   if (backend != nullptr && !backend->on_host()) {
     cache.backend_ = backend;
-    memory = backend->allocate(cache.bytes_);
+    try {
+      memory = backend->allocate(cache.bytes_);
+    } catch (const kernels::DeviceError& error) {
+      return unavailable(std::string("the KV cache: ") + error.what() +
+                         "; lower inference.max_batch_size or inference.kv_cache_limit_gb");
+    }
   } else {  // reserved, not committed: a block costs memory from its first use on
     memory = mmap(nullptr, static_cast<std::size_t>(cache.bytes_), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

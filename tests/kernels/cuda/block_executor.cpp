@@ -73,14 +73,14 @@ float half_of(std::uint32_t word, int half) {
 }  // namespace
 
 void index_out_of_bounds(std::int64_t index, std::int64_t size) {
-  running_executor->fail("index " + std::to_string(index) + " outside [0, " + std::to_string(size) +
-                         ")");
-  std::abort();
+  running_executor->note_fault("index " + std::to_string(index) + " outside [0, " +
+                               std::to_string(size) + ")");
+  running_executor->abandon();
 }
 
 void pointer_misaligned(const void*, std::size_t bytes) {
-  running_executor->fail("an access of " + std::to_string(bytes) + " bytes is not aligned");
-  std::abort();
+  running_executor->note_fault("an access of " + std::to_string(bytes) + " bytes is not aligned");
+  running_executor->abandon();
 }
 
 // ---- the thread ----
@@ -328,8 +328,10 @@ std::string BlockExecutor::place() const {
 }
 
 // The fiber is left where it stands: kernels own nothing that would have to be destroyed.
-void BlockExecutor::fail(const std::string& what) {
+void BlockExecutor::note_fault(const std::string& what) {
   if (fault_.empty()) fault_ = place() + ": " + what;
+}
+void BlockExecutor::abandon() {
   suspend();
   std::abort();  // nobody resumes it
 }
@@ -350,9 +352,10 @@ void BlockExecutor::release_barrier_if_complete() {
     if (fiber.state != State::kAtBarrier) continue;
     if (first == nullptr) first = &fiber;
     if (fiber.site == first->site) continue;
-    fail("divergent barrier: thread " + std::to_string(first->thread.index_) + " waits at " +
-         text_of(first->site) + ", thread " + std::to_string(fiber.thread.index_) + " at " +
-         text_of(fiber.site));
+    note_fault("divergent barrier: thread " + std::to_string(first->thread.index_) + " waits at " +
+               text_of(first->site) + ", thread " + std::to_string(fiber.thread.index_) + " at " +
+               text_of(fiber.site));
+    abandon();
   }
   for (Fiber& fiber : fibers_) {
     if (fiber.state == State::kAtBarrier) fiber.state = State::kReady;
@@ -374,8 +377,9 @@ bool BlockExecutor::arrive_at_warp(FiberThread& thread, SiteKind kind, Site site
   const auto first = fibers_.begin() + std::ptrdiff_t{thread.warp()} * kWarpLanes;
   for (auto other = first; other != first + kWarpLanes; ++other) {
     if (other->site == site && other->kind == kind) continue;
-    fail("warp operation at " + text_of(site) + ", but lane " +
-         std::to_string(other->thread.lane()) + " is at one at " + text_of(other->site));
+    note_fault("warp operation at " + text_of(site) + ", but lane " +
+               std::to_string(other->thread.lane()) + " is at one at " + text_of(other->site));
+    abandon();
   }
   for (auto other = first; other != first + kWarpLanes; ++other) other->state = State::kReady;
   look_again(thread.warp());
@@ -403,8 +407,8 @@ void BlockExecutor::report_stuck_block() {
 }
 
 void BlockExecutor::run_block(int n_threads, std::int64_t x, int y, int z, const Grid& grid) {
-  std::memset(shared_.data(), 0xFF, shared_.size());
-  std::memset(dynamic_shared_.data(), 0xFF, dynamic_shared_.size());
+  std::fill(shared_.begin(), shared_.end(), std::byte{0xFF});
+  std::fill(dynamic_shared_.begin(), dynamic_shared_.end(), std::byte{0xFF});
   if (schedule_ == Schedule::kShuffled) std::shuffle(order_.begin(), order_.end(), shuffle_);
   n_live_ = n_threads;
   n_at_barrier_ = 0;

@@ -186,7 +186,10 @@ class BlockExecutor {
   void keep_memory_open();
   std::int64_t n_launches() const { return n_launches_; }
   std::int64_t bytes_in_use() const { return bytes_in_use_; }
-  [[noreturn]] void fail(const std::string& what);  // from inside a fiber
+  // From inside a fiber: what it did wrong, and then the end of it. Two calls, since a fiber that is
+  // left standing destroys nothing.
+  void note_fault(const std::string& what);
+  [[noreturn]] void abandon();
 
  private:
   friend class FiberThread;

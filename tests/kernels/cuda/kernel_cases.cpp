@@ -16,6 +16,7 @@ void append(std::vector<float>& to, const std::vector<float>& from) {
 
 std::vector<std::int64_t> token_counts(CaseSize size) {
   if (size == CaseSize::kSmall) return {3, 10};
+  if (size == CaseSize::kMiddle) return {7, 33};
   return {1, 7, 33, 257};
 }
 

@@ -22,7 +22,8 @@ double normalised_error(const std::vector<float>& got, const std::vector<float>&
 
 enum class CaseSize {
   kSmall,   // a fraction of a second for all of them: each runs some hundred times
-  kRagged,  // 1, 7, 33 and 257 tokens, widths beside every tile
+  kMiddle,  // 7 and 33 tokens, widths beside every tile
+  kRagged,  // 1, 7, 33 and 257 tokens
 };
 
 std::vector<KernelCase> backend_cases(CaseSize size);    // through the operations of backend.h

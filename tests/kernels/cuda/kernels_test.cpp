@@ -9,6 +9,10 @@ namespace {
 
 class KernelsTest : public ::testing::TestWithParam<Schedule> {
  protected:
+  // Every count of tokens in one order; the others need fewer to meet every way through a kernel.
+  static CaseSize size() {
+    return GetParam() == Schedule::kForward ? CaseSize::kRagged : CaseSize::kMiddle;
+  }
   void check(const std::vector<KernelCase>& cases) {
     HostedBackend backend(make_executor_backend(GetParam()));
     for (const KernelCase& tested : cases) {
@@ -20,7 +24,7 @@ class KernelsTest : public ::testing::TestWithParam<Schedule> {
 };
 
 TEST_P(KernelsTest, Operations) {
-  check(backend_cases(CaseSize::kRagged));
+  check(backend_cases(size()));
 }
 TEST_P(KernelsTest, QuantizedWeights) {
   check(quantized_cases(CaseSize::kRagged));
