@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/number_formats.h"
+#include "tests/kernels/cuda/executor_backend.h"
 #include "tests/kernels/cuda/hosted_backend.h"
 
 namespace engramd::kernels {

@@ -1,28 +1,42 @@
-// The whole forward pass of the bundled model on the GPU's kernels, run by the block executor,
-// against the golden outputs of its reference implementation (fp32, torch).
+// The whole forward pass of the bundled model on the GPU's kernels, run by the block executor or, in
+// tests/device, by a GPU, against the golden outputs of its reference implementation (fp32, torch).
 #include <algorithm>
 
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/engine/model/golden.h"
-#include "tests/kernels/cuda/hosted_backend.h"
+#ifndef ENGRAMD_ON_GPU
+#include "tests/kernels/cuda/executor_backend.h"
+#endif
 
 namespace engramd::engine::testing {
 namespace {
 
-using kernels::cuda::Schedule;
+#ifdef ENGRAMD_ON_GPU
 
-std::unique_ptr<kernels::Backend> executor_backend(Schedule schedule = Schedule::kForward,
-                                                        bool bfloat16_activations = false) {
+enum class Schedule { kForward, kReverse, kShuffled };  // the hardware's own
+std::unique_ptr<kernels::Backend> cuda_backend(Schedule = Schedule::kForward,
+                                               bool bfloat16_activations = false) {
+  return kernels::make_cuda_backend(0, bfloat16_activations);
+}
+
+#else
+
+using kernels::cuda::Schedule;
+std::unique_ptr<kernels::Backend> cuda_backend(Schedule schedule = Schedule::kForward,
+                                               bool bfloat16_activations = false) {
   auto backend = kernels::cuda::make_executor_backend(schedule, bfloat16_activations);
   backend->device().keep_memory_open();
   return backend;
 }
+
+#endif
 
 constexpr double kLogitsTolerance = 1e-4;  // as the fast CPU backends
 constexpr double kGateTolerance = 2e-2;
 
 TEST(GoldenCudaTest, LogitsOfPromptsAndOfSingleTokens) {
   const Golden golden;
-  Bench bench(executor_backend());
+  Bench bench(cuda_backend());
   const auto vocab_size = static_cast<std::size_t>(bench.model->config.vocab_size);
   for (const std::string name : {"bos", "two", "capital_en", "capital_zh", "mixed", "specials"}) {
     const auto ids = golden.values<TokenId>(name + ".input_ids");
@@ -46,7 +60,7 @@ TEST(GoldenCudaTest, LogitsOfPromptsAndOfSingleTokens) {
 
 TEST(GoldenCudaTest, HiddenStatesExpertsAndGates) {
   const Golden golden;
-  Bench bench(executor_backend(Schedule::kReverse));
+  Bench bench(cuda_backend(Schedule::kReverse));
   const std::string name = "alexander";
   ForwardTrace trace;
   trace.want_hidden = trace.want_experts = true;
@@ -82,7 +96,7 @@ TEST(GoldenCudaTest, HiddenStatesExpertsAndGates) {
 
 TEST(GoldenCudaTest, GreedyContinuation) {
   const Golden golden;
-  Bench bench(executor_backend(Schedule::kShuffled));
+  Bench bench(cuda_backend(Schedule::kShuffled));
   const auto vocab_size = static_cast<std::size_t>(bench.model->config.vocab_size);
   auto sequence = bench.sequence(golden.values<TokenId>("capital_en.input_ids"));
   for (const TokenId expected : golden.values<TokenId>("capital_en.greedy")) {
@@ -96,7 +110,7 @@ TEST(GoldenCudaTest, GreedyContinuation) {
 
 TEST(GoldenCudaTest, ABatchEqualsItsSequencesAlone) {
   const Golden golden;
-  Bench bench(executor_backend());
+  Bench bench(cuda_backend());
   const auto vocab_size = static_cast<std::size_t>(bench.model->config.vocab_size);
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::vector<SequenceSlice> slices;
@@ -116,10 +130,10 @@ TEST(GoldenCudaTest, ABatchEqualsItsSequencesAlone) {
 
 TEST(GoldenCudaTest, NarrowCachesAndRoundedActivationsStayClose) {
   const auto ids = Golden().values<TokenId>("mixed.input_ids");
-  Bench exact(executor_backend());
+  Bench exact(cuda_backend());
   const auto expected = exact.logits(*exact.sequence(ids));
   const auto error_of = [&](kernels::DType cache, bool bfloat16_activations) {
-    Bench bench(executor_backend(Schedule::kForward, bfloat16_activations), bundled_model(),
+    Bench bench(cuda_backend(Schedule::kForward, bfloat16_activations), bundled_model(),
                 cache);
     const auto logits = bench.logits(*bench.sequence(ids));
     return nmse(logits.data(), expected.data(), expected.size());

@@ -7,7 +7,7 @@
 
 #include "engine/runtime/device_check.h"
 #include "tests/engine/model/golden.h"
-#include "tests/kernels/cuda/hosted_backend.h"
+#include "tests/kernels/cuda/executor_backend.h"
 
 namespace engramd::engine {
 namespace {

@@ -1,4 +1,4 @@
-// Inputs and outputs of a kernel that a test launches itself: copies on the executor for the length
+// Inputs and outputs of a kernel that a test launches itself: copies on the device for the length
 // of a scope.
 #pragma once
 
@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "kernels/cuda/execution.h"
-#include "tests/kernels/cuda/block_executor.h"
+#include "tests/kernels/cuda/test_device.h"
 
 namespace engramd::kernels::cuda {
 
 class DeviceCopies {
  public:
-  explicit DeviceCopies(BlockExecutor& device) : device_(&device) {}
+  explicit DeviceCopies(TestDevice& device) : device_(&device) {}
   ~DeviceCopies() {
     for (void* memory : memory_) device_->release(memory);
   }
@@ -43,7 +43,7 @@ class DeviceCopies {
   }
 
  private:
-  BlockExecutor* device_;
+  TestDevice* device_;
   std::vector<void*> memory_;
 };
 

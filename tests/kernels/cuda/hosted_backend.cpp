@@ -4,22 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/cuda/device_backend_attention.h"
-#include "kernels/cuda/device_backend_dense.h"
-
 namespace engramd::kernels::cuda {
 
-std::unique_ptr<ExecutorBackend> make_executor_backend(Schedule schedule, bool bfloat16_activations,
-                                                       std::int64_t memory_bytes) {
-  auto device = std::make_unique<BlockExecutor>(memory_bytes);
-  device->set_schedule(schedule);
-  DeviceLimits limits;
-  limits.n_multiprocessors = 4;
-  device->set_limits(limits);
-  return std::make_unique<ExecutorBackend>(std::move(device), bfloat16_activations);
-}
-
-HostedBackend::HostedBackend(std::unique_ptr<ExecutorBackend> inner) : inner_(std::move(inner)) {}
+HostedBackend::HostedBackend(std::unique_ptr<TestBackend> inner) : inner_(std::move(inner)) {}
 HostedBackend::~HostedBackend() = default;
 
 template <class T>
@@ -177,7 +164,5 @@ void HostedBackend::engram_update(const EngramGate& gate, const float* key, cons
                         inout(streams, gate.one_hidden_state ? n_tokens * width : update), trace);
   end();
 }
-
-template class DeviceBackend<BlockExecutor>;
 
 }  // namespace engramd::kernels::cuda

@@ -8,21 +8,15 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device_backend.h"
-#include "tests/kernels/cuda/block_executor.h"
+#include "tests/kernels/cuda/test_device.h"
 
 namespace engramd::kernels::cuda {
 
-using ExecutorBackend = DeviceBackend<BlockExecutor>;
-
-// memory_bytes: of the device. Shared limits and multiprocessors of a small card, so that short
-// tests also split their keys.
-std::unique_ptr<ExecutorBackend> make_executor_backend(
-    Schedule schedule = Schedule::kForward, bool bfloat16_activations = false,
-    std::int64_t memory_bytes = std::int64_t{1} << 30);
+using TestBackend = DeviceBackend<TestDevice>;
 
 class HostedBackend final : public Backend {
  public:
-  explicit HostedBackend(std::unique_ptr<ExecutorBackend> inner);
+  explicit HostedBackend(std::unique_ptr<TestBackend> inner);
   ~HostedBackend() override;
 
   const char* name() const override { return inner_->name(); }
@@ -60,7 +54,7 @@ class HostedBackend final : public Backend {
                      const std::uint8_t* enabled, float* streams,
                      const EngramGateTrace& trace) override;
 
-  ExecutorBackend& inner() { return *inner_; }
+  TestBackend& inner() { return *inner_; }
 
  private:
   struct Fetch {
@@ -77,7 +71,7 @@ class HostedBackend final : public Backend {
   PagedCache on_device(const PagedCache& cache, std::span<const TokenSlot> slots);
   void end();  // of an operation: fetch, release, forget
 
-  std::unique_ptr<ExecutorBackend> inner_;
+  std::unique_ptr<TestBackend> inner_;
   std::vector<void*> memory_;
   std::vector<Fetch> fetches_;
 };

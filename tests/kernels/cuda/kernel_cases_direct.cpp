@@ -8,6 +8,7 @@
 #include "tests/kernels/cuda/case_inputs.h"
 #include "tests/kernels/cuda/device_copies.h"
 #include "tests/kernels/cuda/kernel_cases.h"
+#include "tests/kernels/cuda/reductions_kernel.cuh"
 
 namespace engramd::kernels::cuda {
 
@@ -63,7 +64,7 @@ QuantizedMatrix quantized_matrix(CaseInputs& inputs, WeightFormat format, int ou
 }
 
 template <class Kernel>
-void launch_product(BlockExecutor& device, Kernel kernel, const QuantizedMatrix& matrix, int n,
+void launch_product(TestDevice& device, Kernel kernel, const QuantizedMatrix& matrix, int n,
                     const DeviceSpan<const WeightRef>& refs, const DeviceSpan<const float>& x,
                     const DeviceSpan<float>& out, const Grid& grid) {
   kernel.shape = matrix.shape;
@@ -91,7 +92,7 @@ KernelCase quantized_case(const std::string& name, int n, int in, int out, bool 
     }
   }
   made.run = [=](HostedBackend& backend) {
-    BlockExecutor& device = backend.inner().device();
+    TestDevice& device = backend.inner().device();
     DeviceCopies copies(device);
     const std::vector<WeightRef> refs = {
         {copies.in(matrix.codes).data, copies.in(matrix.scales).data, nullptr}};
@@ -178,7 +179,7 @@ KernelCase routing_case(const std::string& name, const Routing& routing, int n) 
   }
   made.expected.insert(made.expected.end(), weights.begin(), weights.end());
   made.run = [=](HostedBackend& backend) {
-    BlockExecutor& device = backend.inner().device();
+    TestDevice& device = backend.inner().device();
     DeviceCopies copies(device);
     RouteKernel kernel;
     kernel.n_experts = routing.n_experts;
@@ -276,7 +277,7 @@ std::vector<float> grouped_reference(const Grouped& g, const std::vector<float>&
   return out;
 }
 
-std::vector<float> run_grouped(BlockExecutor& device, const Grouped& g,
+std::vector<float> run_grouped(TestDevice& device, const Grouped& g,
                                const std::vector<float>& query, const std::vector<float>& key,
                                const std::vector<float>& value, const std::vector<float>& norm) {
   DeviceCopies copies(device);
@@ -419,7 +420,7 @@ KernelCase hash_case(int n, bool oldest_first, int n_before) {
     }
   }
   made.run = [=](HostedBackend& backend) {
-    BlockExecutor& device = backend.inner().device();
+    TestDevice& device = backend.inner().device();
     DeviceCopies copies(device);
     EngramHashKernel kernel;
     kernel.max_ngram_size = widest;
@@ -474,28 +475,6 @@ KernelCase table_rows_case(RowCodec codec, int n, int width) {
 
 // ---- reductions, one right after another ----
 
-struct ReductionsKernel {
-  using Shared = BlockScratch;
-  static constexpr int kThreads = 96;
-  static constexpr const char* kName = "reductions";
-
-  DeviceSpan<const float> x;  // [n, kThreads]
-  DeviceSpan<float> out;      // [n, kThreads]
-  int n = 0;
-
-  template <class Thread>
-  void operator()(Thread& thread, Shared& shared) const {
-    float total = 0;
-    for (int i = 0; i < n; ++i) {
-      const float mine = x[i * kThreads + thread.index()];
-      total += block_max(thread, shared, mine);
-      total += block_max(thread, shared, -mine);
-      total += block_sum(thread, shared, mine);
-    }
-    out[thread.index()] = total;
-  }
-};
-
 KernelCase reductions_case() {
   CaseInputs inputs(27);
   constexpr int kRounds = 4;
@@ -511,7 +490,7 @@ KernelCase reductions_case() {
   made.name = "reductions";
   made.expected.assign(ReductionsKernel::kThreads, static_cast<float>(total));
   made.run = [=](HostedBackend& backend) {
-    BlockExecutor& device = backend.inner().device();
+    TestDevice& device = backend.inner().device();
     DeviceCopies copies(device);
     ReductionsKernel kernel;
     kernel.x = copies.in(x);
@@ -580,7 +559,7 @@ KernelCase sampling_case(int vocab_size, bool ties) {
   }
   made.expected.insert(made.expected.end(), tokens.begin(), tokens.end());
   made.run = [=](HostedBackend& backend) {
-    BlockExecutor& device = backend.inner().device();
+    TestDevice& device = backend.inner().device();
     DeviceCopies copies(device);
     SampleKernel kernel;
     kernel.vocab_size = vocab_size;

@@ -2,6 +2,7 @@
 // the cache, with the threads of each block run in three different orders.
 #include <gtest/gtest.h>
 
+#include "tests/kernels/cuda/executor_backend.h"
 #include "tests/kernels/cuda/kernel_cases.h"
 
 namespace engramd::kernels::cuda {

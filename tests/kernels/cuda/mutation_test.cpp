@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/cuda/executor_backend.h"
 #include "tests/kernels/cuda/kernel_cases.h"
 
 namespace engramd::kernels::cuda {
