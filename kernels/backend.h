@@ -5,8 +5,8 @@
 // their own scratch, never log, never fail: shapes are asserted, inputs were validated at load.
 //
 // Pointers to activations, caches and their scales lie in the backend's own memory (allocate); all
-// else is the process's: weights, tokens, slots, block tables, rows of the Engram table, what a trace
-// or `chosen` is written to. Weights must not change or move while the backend is used.
+// else is the process's: weights, tokens, slots, block tables, rows of the Engram table, what a
+// trace or `chosen` is written to. Weights must not change or move while the backend is used.
 //
 // Every operation treats each token alone and in a fixed order of additions, so results do not
 // depend on the batch, the chunking of a prompt or the number of threads. On a GPU they do, by

@@ -19,7 +19,8 @@ class Activation {
   Activation(const Activation&) = delete;
   Activation& operator=(const Activation&) = delete;
 
-  // Grows only, and then loses its content: no allocation per token once the largest batch was seen.
+  // Grows only, and then loses its content: no allocation per token once the largest batch was
+  // seen.
   void grow(std::int64_t size) {
     if (size <= capacity_) return;
     backend_->release(std::exchange(data_, nullptr));

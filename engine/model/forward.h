@@ -65,18 +65,18 @@ class Forward {
 
   const Model* model_;
   kernels::Backend* backend_;
-  Activation streams_{*backend_};     // [n_tokens, n_streams, hidden_size]
+  Activation streams_{*backend_};                // [n_tokens, n_streams, hidden_size]
   Activation x_{*backend_}, normed_{*backend_};  // [n_tokens, hidden_size]
-  Activation y_{*backend_};           // [n_tokens, hidden_size]
-  Activation post_{*backend_};        // [n_tokens, n_streams]
-  Activation comb_{*backend_};        // [n_tokens, n_streams, n_streams]
-  Activation query_{*backend_};       // [n_tokens, heads * (qk_nope + qk_rope)]
-  Activation latent_{*backend_};      // [n_tokens, kv_lora_rank + qk_rope]
-  Activation attended_{*backend_};    // [n_tokens, heads * v_head_dim]
-  Activation rows_{*backend_};        // [n_tokens, columns_width]
-  Activation key_{*backend_};         // [n_tokens, n_streams, hidden_size]
-  Activation value_{*backend_};       // [n_tokens, hidden_size]
-  Activation logits_{*backend_};      // [n_logits, vocab_size]
+  Activation y_{*backend_};                      // [n_tokens, hidden_size]
+  Activation post_{*backend_};                   // [n_tokens, n_streams]
+  Activation comb_{*backend_};                   // [n_tokens, n_streams, n_streams]
+  Activation query_{*backend_};                  // [n_tokens, heads * (qk_nope + qk_rope)]
+  Activation latent_{*backend_};                 // [n_tokens, kv_lora_rank + qk_rope]
+  Activation attended_{*backend_};               // [n_tokens, heads * v_head_dim]
+  Activation rows_{*backend_};                   // [n_tokens, columns_width]
+  Activation key_{*backend_};                    // [n_tokens, n_streams, hidden_size]
+  Activation value_{*backend_};                  // [n_tokens, hidden_size]
+  Activation logits_{*backend_};                 // [n_logits, vocab_size]
 };
 
 }  // namespace engramd::engine

@@ -15,7 +15,7 @@ inline constexpr double kDeviceErrorMax = 1e-4;
 inline constexpr double kRoundedDeviceErrorMax = 1e-2;  // activations rounded to bf16
 
 // The normalised mean square error of the device's logits. Errors: of the device, or of the table.
-Result<double> device_error(const Model& model, const LiveTables& tables,
-                            kernels::Backend& device, kernels::Backend& reference);
+Result<double> device_error(const Model& model, const LiveTables& tables, kernels::Backend& device,
+                            kernels::Backend& reference);
 
 }  // namespace engramd::engine

@@ -84,19 +84,17 @@ Result<DeviceDecision> decide_device(const LocalEngineOptions& options,
     decision.note = "the model runs on the processor: " + why;
   }
   if (automatic) return decision;
-  return invalid_argument("model.device: expected cuda:" +
-                          std::to_string(gpus.gpus.front().index) +
-                          (gpus.gpus.size() > 1
-                               ? " to cuda:" + std::to_string(gpus.gpus.back().index)
-                               : "") +
-                          ", got " + options.device);
+  return invalid_argument(
+      "model.device: expected cuda:" + std::to_string(gpus.gpus.front().index) +
+      (gpus.gpus.size() > 1 ? " to cuda:" + std::to_string(gpus.gpus.back().index) : "") +
+      ", got " + options.device);
 }
 
 Result<ChosenBackend> choose_backend(const Model& model, const LocalEngineOptions& options,
                                      std::int64_t kv_cache_bytes) {
-  auto decision = decide_device(
-      options, options.device == "cpu" ? kernels::GpuList{} : kernels::list_gpus(),
-      plan_device_memory(model, options, kv_cache_bytes));
+  auto decision =
+      decide_device(options, options.device == "cpu" ? kernels::GpuList{} : kernels::list_gpus(),
+                    plan_device_memory(model, options, kv_cache_bytes));
   if (decision.has_error()) return decision.error();
   ChosenBackend chosen;
   if (decision->gpu >= 0) {

@@ -1,6 +1,6 @@
-// Where a model runs: on a GPU or on the processor, and what that needs of the GPU's memory. Deciding
-// is pure; only choose_backend() touches a device. Called by whoever opens an engine.
-// Not here: the operations themselves (kernels).
+// Where a model runs: on a GPU or on the processor, and what that needs of the GPU's memory.
+// Deciding is pure; only choose_backend() touches a device. Called by whoever opens an engine. Not
+// here: the operations themselves (kernels).
 #pragma once
 
 #include <cstdint>

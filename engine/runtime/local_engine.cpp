@@ -46,14 +46,12 @@ Result<ChosenBackend> choose_checked_backend(const Model& model, const LiveTable
   auto cpu = choose_backend(model, on_cpu, 0);
   if (cpu.has_error()) return cpu.error();
   const auto error = device_error(model, tables, *chosen->backend, *cpu->backend);
-  const double error_max =
-      options.dtype == "bfloat16" ? kRoundedDeviceErrorMax : kDeviceErrorMax;
+  const double error_max = options.dtype == "bfloat16" ? kRoundedDeviceErrorMax : kDeviceErrorMax;
   if (error.has_value() && *error <= error_max) return chosen;
-  const std::string why =
-      error.has_error() ? error.error().message
-                        : "the GPU's logits differ from the processor's by " +
-                              std::to_string(*error) + ", expected at most " +
-                              std::to_string(error_max);
+  const std::string why = error.has_error() ? error.error().message
+                                            : "the GPU's logits differ from the processor's by " +
+                                                  std::to_string(*error) + ", expected at most " +
+                                                  std::to_string(error_max);
   if (options.device != "auto") return unavailable("model.device: " + why);
   cpu->note = "the model runs on the processor: " + why;
   return cpu;

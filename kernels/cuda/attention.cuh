@@ -85,8 +85,7 @@ struct StoreLatentKernel {
     const int head_width = qk_nope_head_dim + rope;
     for (const int i : thread.strided(n_heads * (rope / 2))) {
       const int pair = i % (rope / 2);
-      const std::int64_t head =
-          (token * n_heads + i / (rope / 2)) * head_width + qk_nope_head_dim;
+      const std::int64_t head = (token * n_heads + i / (rope / 2)) * head_width + qk_nope_head_dim;
       rotary.rotate(slot.position, pair, query[head + rotary.first(pair)],
                     query[head + rotary.second(pair)]);
     }
@@ -123,8 +122,7 @@ struct StoreGroupedKernel {
         float square = 0;
         for (const int i : thread.lane_strided(head_dim)) square += row[i] * row[i];
         square = warp_sum(thread, square);
-        const float factor =
-            1.0F / std::sqrt(square / static_cast<float>(head_dim) + rms_norm_eps);
+        const float factor = 1.0F / std::sqrt(square / static_cast<float>(head_dim) + rms_norm_eps);
         for (const int i : thread.lane_strided(head_dim)) row[i] = row[i] * factor * norm[i];
         thread.sync_warp();
       }
@@ -258,9 +256,8 @@ struct AttentionKernel {
       const int r = i / key_width;
       const int column = i % key_width;
       const std::int64_t pair = pair_of(tile, kv_head, r);
-      const float value = column < a_width
-                              ? query_a[pair * a_width + column]
-                              : query_b[pair * b_stride + b_offset + column - a_width];
+      const float value = column < a_width ? query_a[pair * a_width + column]
+                                           : query_b[pair * b_stride + b_offset + column - a_width];
       queries[r * (key_width + 1) + column] = value * scale;
     }
   }
@@ -325,8 +322,7 @@ struct AttentionKernel {
                             int kv_head, const float (&sum)[kTileRows][kColumns]) const {
     for (int r = 0; r < kTileRows; ++r) {
       if (r >= tile.n_rows) break;
-      const std::int64_t part =
-          pair_of(tile, kv_head, r) * thread.n_blocks_y() + thread.block_y();
+      const std::int64_t part = pair_of(tile, kv_head, r) * thread.n_blocks_y() + thread.block_y();
       for (int c = 0; c < kColumns; ++c) {
         const int column = thread.index() + c * kThreads;
         if (column < value_width) sums[part * value_width + column] = sum[r][c];

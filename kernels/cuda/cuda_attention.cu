@@ -1,6 +1,6 @@
 // The launches of attention and Engram.
-#include "kernels/cuda/cuda_launch.cuh"
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/cuda_launch.cuh"
 #include "kernels/cuda/engram.cuh"
 
 namespace engramd::kernels::cuda {

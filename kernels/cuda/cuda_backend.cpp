@@ -54,8 +54,7 @@ GpuList list_gpus() {
       list.problem = std::string(properties.name) + " cannot be used: another program may hold it";
       continue;
     }
-    list.gpus.push_back({index, properties.name, capability,
-                         static_cast<std::int64_t>(total_bytes),
+    list.gpus.push_back({index, properties.name, capability, static_cast<std::int64_t>(total_bytes),
                          static_cast<std::int64_t>(free_bytes)});
   }
   if (!list.gpus.empty()) list.problem.clear();

@@ -1,5 +1,5 @@
-// The GPUs of this machine and a backend on one of them. In a build without CUDA there are none, and
-// the list says why. Any thread may list; whoever makes a backend uses it from one thread.
+// The GPUs of this machine and a backend on one of them. In a build without CUDA there are none,
+// and the list says why. Any thread may list; whoever makes a backend uses it from one thread.
 #pragma once
 
 #include <cstdint>

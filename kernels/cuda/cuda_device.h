@@ -1,7 +1,7 @@
-// CudaDevice: one GPU of this machine, through the CUDA runtime, as a KernelDevice. Owns a stream and
-// a ring of pinned memory through which small uploads pass, so that they do not wait for the kernels
-// before them. Engine thread only. launch() is defined for the kernels of kernels/cuda by the .cu
-// files, so that only these need nvcc.
+// CudaDevice: one GPU of this machine, through the CUDA runtime, as a KernelDevice. Owns a stream
+// and a ring of pinned memory through which small uploads pass, so that they do not wait for the
+// kernels before them. Engine thread only. launch() is defined for the kernels of kernels/cuda by
+// the .cu files, so that only these need nvcc.
 #pragma once
 
 #include <cstddef>

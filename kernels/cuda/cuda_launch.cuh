@@ -18,8 +18,9 @@ void CudaDevice::launch(const Kernel& kernel, const Grid& grid) {
   }
   const dim3 blocks(static_cast<unsigned>(grid.blocks_x), static_cast<unsigned>(grid.blocks_y),
                     static_cast<unsigned>(grid.blocks_z));
-  run_kernel<Kernel><<<blocks, Kernel::kThreads, static_cast<std::size_t>(grid.dynamic_shared_bytes),
-                       static_cast<cudaStream_t>(stream_)>>>(kernel);
+  run_kernel<Kernel>
+      <<<blocks, Kernel::kThreads, static_cast<std::size_t>(grid.dynamic_shared_bytes),
+         static_cast<cudaStream_t>(stream_)>>>(kernel);
   check_cuda(cudaGetLastError(), Kernel::kName);
 }
 

@@ -1,8 +1,8 @@
 // The one narrow interface between the backend and what runs its kernels: a GPU (cuda_device.h) or
 // the block executor of the tests. A concept, not a virtual class: a launch is a template, and a
 // program holds one kind of device.
-// Threads: the engine's alone. Failures are DeviceErrors, thrown here and caught in one place, where
-// a forward pass is asked for.
+// Threads: the engine's alone. Failures are DeviceErrors, thrown here and caught in one place,
+// where a forward pass is asked for.
 #pragma once
 
 #include <concepts>

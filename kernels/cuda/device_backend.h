@@ -1,6 +1,6 @@
 // DeviceBackend: the operations of backend.h as launches of the kernels beside it, on any
-// KernelDevice. Owns the device, its copies of the weights and scratch; the engine's activations and
-// caches are allocated through it. Operations only queue work; what they write to the process's
+// KernelDevice. Owns the device, its copies of the weights and scratch; the engine's activations
+// and caches are allocated through it. Operations only queue work; what they write to the process's
 // memory (a trace, chosen experts) is waited for. Engine thread only; DeviceErrors pass through.
 // Not here: which device (cuda_backend.cpp), the kernels.
 #pragma once
@@ -120,15 +120,15 @@ class DeviceBackend final : public Backend {
   bool bfloat16_activations_;
   WeightStore<Device> weights_;
   Scratch<float> gathered_{*device_};
-  Scratch<float> hidden_{*device_}, up_{*device_};    // feed-forward
-  Scratch<float> shared_output_{*device_};            // [n_tokens, hidden_size]
-  Scratch<float> router_logits_{*device_};            // [n_tokens, n_routed_experts]
-  Scratch<float> cell_weights_{*device_};             // [n_tokens, k]
-  Scratch<float> cell_outputs_{*device_};             // [n_tokens, k, hidden_size]
-  Scratch<std::int32_t> chosen_{*device_};            // [n_tokens, k]
+  Scratch<float> hidden_{*device_}, up_{*device_};  // feed-forward
+  Scratch<float> shared_output_{*device_};          // [n_tokens, hidden_size]
+  Scratch<float> router_logits_{*device_};          // [n_tokens, n_routed_experts]
+  Scratch<float> cell_weights_{*device_};           // [n_tokens, k]
+  Scratch<float> cell_outputs_{*device_};           // [n_tokens, k, hidden_size]
+  Scratch<std::int32_t> chosen_{*device_};          // [n_tokens, k]
   Scratch<std::int32_t> cells_{*device_}, cell_tokens_{*device_};
   Scratch<std::int32_t> cell_offsets_{*device_}, tile_offsets_{*device_};
-  Mirror<std::int32_t> token_of_cell_{*device_};      // [n_tokens, k], not sorted
+  Mirror<std::int32_t> token_of_cell_{*device_};  // [n_tokens, k], not sorted
   Scratch<float> absorbed_{*device_}, attended_{*device_};
   Scratch<float> split_sums_{*device_}, split_weights_{*device_};
   Mirror<std::int32_t> tokens_{*device_}, rows_{*device_};
@@ -139,7 +139,7 @@ class DeviceBackend final : public Backend {
   std::vector<float> rotary_table_;  // [positions seen, width]
   int rotary_width_ = 0;
   double rotary_theta_ = 0;
-  Scratch<float> updates_{*device_};                  // [n_tokens, n_streams, hidden_size]
+  Scratch<float> updates_{*device_};  // [n_tokens, n_streams, hidden_size]
   Scratch<float> trace_{*device_};
   Mirror<std::uint8_t> enabled_{*device_};
   Mirror<RowUse> row_uses_{*device_};

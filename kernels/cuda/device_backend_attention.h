@@ -103,16 +103,16 @@ DeviceSpan<const std::uint16_t> DeviceBackend<Device>::transposed_keys(
     return {static_cast<const std::uint16_t*>(made), size};
   }
   TransposeKeysKernel kernel;
-  kernel.kv_b = weights_.span(attention.kv_b_proj.as<std::uint16_t>(),
-                              attention.kv_b_proj.n_elements());
+  kernel.kv_b =
+      weights_.span(attention.kv_b_proj.as<std::uint16_t>(), attention.kv_b_proj.n_elements());
   kernel.keys = {static_cast<std::uint16_t*>(weights_.make_derived(
                      host, 0, size * static_cast<std::int64_t>(sizeof(std::uint16_t)))),
                  size};
   kernel.qk_nope_head_dim = attention.qk_nope_head_dim;
   kernel.v_head_dim = attention.v_head_dim;
   kernel.kv_lora_rank = attention.kv_lora_rank;
-  device_->launch(kernel, {.blocks_x = attention.qk_nope_head_dim,
-                           .blocks_y = attention.num_attention_heads});
+  device_->launch(
+      kernel, {.blocks_x = attention.qk_nope_head_dim, .blocks_y = attention.num_attention_heads});
   return {kernel.keys.data, size};
 }
 
@@ -155,8 +155,8 @@ void DeviceBackend<Device>::attend(const LatentAttention& attention,
   kernel.n_heads = kernel.heads_per_kv = heads;
   kernel.key_width = kernel.row_width = attention.latent_width();
   kernel.value_width = rank;
-  kernel.scale = 1.0F / std::sqrt(static_cast<float>(attention.qk_nope_head_dim +
-                                                     attention.qk_rope_head_dim));
+  kernel.scale =
+      1.0F / std::sqrt(static_cast<float>(attention.qk_nope_head_dim + attention.qk_rope_head_dim));
   kernel.query_a = absorbed;
   kernel.a_width = rank;
   kernel.query_b = query;
@@ -226,8 +226,8 @@ void DeviceBackend<Device>::latent_attention(const LatentAttention& attention, f
   store.slots = slots_.send(slots);
   store.query = device_span(query, n_tokens * attention.query_width());
   store.cache = paged;
-  device_->launch(store, {.blocks_x = n_tokens,
-                          .dynamic_shared_bytes = store.dynamic_shared_bytes()});
+  device_->launch(store,
+                  {.blocks_x = n_tokens, .dynamic_shared_bytes = store.dynamic_shared_bytes()});
 
   const DeviceSpan<const std::uint16_t> keys = transposed_keys(attention);
   const auto* kv_b = static_cast<const std::uint16_t*>(
@@ -258,8 +258,8 @@ void DeviceBackend<Device>::latent_attention(const LatentAttention& attention, f
   Product values;
   values.shape.out_features = v;
   values.shape.in_features = rank;
-  values.weights = table_of(kv_b, heads, heads_of(kv_b + std::int64_t{nope} * rank,
-                                                  std::int64_t{nope + v} * rank));
+  values.weights = table_of(
+      kv_b, heads, heads_of(kv_b + std::int64_t{nope} * rank, std::int64_t{nope + v} * rank));
   values.groups = absorb.groups;
   values.x = {attended.data, attended.size};
   values.x_stride = rank;
@@ -339,9 +339,9 @@ void DeviceBackend<Device>::engram_update(const EngramGate& gate, const float* k
   const std::int64_t n_cells = n_tokens * n;
   EngramGateKernel open;
   EngramGateShape& shape = open.shape;
-  shape = {gate.n_streams,      gate.hidden_size, gate.rms_norm_eps,    gate.conv_norm_eps,
-           gate.kernel_size,    gate.dilation,    gate.conv != nullptr, gate.signed_zero,
-           gate.one_hidden_state};
+  shape = {gate.n_streams,       gate.hidden_size, gate.rms_norm_eps,
+           gate.conv_norm_eps,   gate.kernel_size, gate.dilation,
+           gate.conv != nullptr, gate.signed_zero, gate.one_hidden_state};
   open.key_norm = weights_.span(gate.key_norm, n * width);
   open.query_norm = weights_.span(gate.query_norm, n * width);
   open.conv_norm = weights_.span(gate.conv_norm, n * width);

@@ -8,9 +8,7 @@ namespace engramd::kernels::cuda {
 
 template <KernelDevice Device>
 DeviceBackend<Device>::DeviceBackend(std::unique_ptr<Device> device, bool bfloat16_activations)
-    : device_(std::move(device)),
-      bfloat16_activations_(bfloat16_activations),
-      weights_(*device_) {}
+    : device_(std::move(device)), bfloat16_activations_(bfloat16_activations), weights_(*device_) {}
 
 template <KernelDevice Device>
 DeviceBackend<Device>::~DeviceBackend() {
@@ -96,8 +94,8 @@ DeviceSpan<const WeightRef> DeviceBackend<Device>::table_of(const void* first, s
 template <KernelDevice Device>
 void DeviceBackend<Device>::multiply_groups(const Product& product) {
   const int n = product.groups.cells_per_group;
-  const bool tiles = n > kStreamTokensMax && product.dtype == DType::kBF16 &&
-                     device_->limits().bf16_mma;
+  const bool tiles =
+      n > kStreamTokensMax && product.dtype == DType::kBF16 && device_->limits().bf16_mma;
   if (tiles) {
     multiply_tiles(product, ceil_divide(n, kTileCells) * product.groups.n_groups);
     return;
@@ -109,10 +107,9 @@ void DeviceBackend<Device>::multiply_groups(const Product& product) {
     kernel.x = product.x;
     kernel.x_stride = product.x_stride;
     kernel.out = product.out;
-    device_->launch(kernel,
-                    {.blocks_x = ceil_divide(product.shape.out_features, kernel.kWarps),
-                     .blocks_y = static_cast<int>(ceil_divide(n, kStreamCells)) *
-                                 product.groups.n_groups});
+    device_->launch(kernel, {.blocks_x = ceil_divide(product.shape.out_features, kernel.kWarps),
+                             .blocks_y = static_cast<int>(ceil_divide(n, kStreamCells)) *
+                                         product.groups.n_groups});
   };
   if (product.dtype == DType::kF32) {
     launch(StreamLinearKernel<WeightFormat::kF32, kStreamCells>{});
@@ -308,8 +305,8 @@ void DeviceBackend<Device>::mixture_of_experts(const MixtureOfExperts& weights, 
   route.bias = weights_.span(weights.e_score_correction_bias, n_experts);
   route.chosen = chosen_.grow(n_tokens * k);
   route.weights = cell_weights_.grow(n_tokens * k);
-  device_->launch(route, {.blocks_x = n_tokens,
-                          .dynamic_shared_bytes = route.dynamic_shared_bytes()});
+  device_->launch(route,
+                  {.blocks_x = n_tokens, .dynamic_shared_bytes = route.dynamic_shared_bytes()});
   CombineCellsKernel combine;
   if (weights.shared != nullptr) {
     const DeviceSpan<float> shared = shared_output_.grow(n_tokens * hidden_size);
@@ -359,8 +356,8 @@ void DeviceBackend<Device>::hyper_read(const HyperConnection& hc, const float* s
 
 template <KernelDevice Device>
 void DeviceBackend<Device>::hyper_write(const HyperConnection& hc, const float* y,
-                                        const float* post, const float* comb,
-                                        std::int64_t n_tokens, float* streams) {
+                                        const float* post, const float* comb, std::int64_t n_tokens,
+                                        float* streams) {
   const std::int64_t n = hc.n_streams;
   HyperWriteKernel kernel;
   kernel.hc = shape_of(hc);

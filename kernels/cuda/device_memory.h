@@ -54,7 +54,8 @@ class MirroredArray {
                       std::memcmp(sent_.data(), values.data(), values.size_bytes()) == 0;
     if (!same) {
       buffer_.grow(n);
-      device_->upload(buffer_.data(), values.data(), static_cast<std::int64_t>(values.size_bytes()));
+      device_->upload(buffer_.data(), values.data(),
+                      static_cast<std::int64_t>(values.size_bytes()));
       sent_.assign(values.begin(), values.end());
     }
     return {buffer_.data(), n};

@@ -26,9 +26,9 @@ struct EngramHashKernel {
   int max_ngram_size = 2, n_heads = 1, n_before = 0;
   std::int64_t n_positions = 0;
   std::int32_t blank_class = 0;
-  std::int32_t cut_class = -1;  // as a predecessor it ends history; -1: only the dead do
-  bool oldest_first = false;    // engram-peft
-  DeviceSpan<const std::int32_t> classes;      // [n_before + n_positions]; -1 is dead
+  std::int32_t cut_class = -1;             // as a predecessor it ends history; -1: only the dead do
+  bool oldest_first = false;               // engram-peft
+  DeviceSpan<const std::int32_t> classes;  // [n_before + n_positions]; -1 is dead
   DeviceSpan<const std::uint64_t> multipliers;  // [max_ngram_size]
   DeviceSpan<const std::int64_t> primes;        // [n_columns], order-major then head
   DeviceSpan<const std::int64_t> offsets;       // [n_columns]
@@ -102,7 +102,8 @@ struct GatherTableRowsKernel {
       case RowCodec::kF32:
         return float_of(word(use.codes + 4 * std::int64_t{column}, 4));
       case RowCodec::kF16:
-        return decode_f16(static_cast<std::uint16_t>(word(use.codes + 2 * std::int64_t{column}, 2)));
+        return decode_f16(
+            static_cast<std::uint16_t>(word(use.codes + 2 * std::int64_t{column}, 2)));
       case RowCodec::kBF16:
         return decode_bf16(
             static_cast<std::uint16_t>(word(use.codes + 2 * std::int64_t{column}, 2)));
@@ -139,8 +140,7 @@ struct EngramGateShape {
 
   // The hidden state that a stream of a token reads.
   ENGRAMD_DEVICE std::int64_t hidden_at(std::int64_t token, int stream) const {
-    return one_hidden_state ? token * hidden_size
-                            : (token * n_streams + stream) * hidden_size;
+    return one_hidden_state ? token * hidden_size : (token * n_streams + stream) * hidden_size;
   }
 };
 
@@ -157,10 +157,10 @@ struct EngramGateKernel {
   DeviceSpan<const float> value;                            // [n_tokens, D]
   DeviceSpan<const float> streams;  // [n_tokens, n_streams, D], or [n_tokens, D]
   DeviceSpan<const TokenSlot> slots;
-  DeviceCache history;                     // of n_streams * D floats
-  DeviceSpan<float> updates;               // [n_tokens, n_streams, D]
-  DeviceSpan<float> gates, dots;           // [n_tokens, n_streams], or empty
-  DeviceSpan<float> value_norms;           // [n_tokens], or empty
+  DeviceCache history;            // of n_streams * D floats
+  DeviceSpan<float> updates;      // [n_tokens, n_streams, D]
+  DeviceSpan<float> gates, dots;  // [n_tokens, n_streams], or empty
+  DeviceSpan<float> value_norms;  // [n_tokens], or empty
 
   ENGRAMD_DEVICE float gate_of(float dot) const {
     if (dot == 0 && !shape.signed_zero) return 0.5F;
@@ -193,8 +193,7 @@ struct EngramGateKernel {
           std::sqrt(hidden_square / n + shape.rms_norm_eps) / std::sqrt(n);
     const float gate = gate_of(dot);
     // The mean square of gate * value is that of value times gate^2.
-    const float z_factor =
-        1.0F / std::sqrt(gate * gate * value_square / n + shape.conv_norm_eps);
+    const float z_factor = 1.0F / std::sqrt(gate * gate * value_square / n + shape.conv_norm_eps);
     const std::int64_t entry =
         shape.convolves ? history.entry(slots[token].sequence, slots[token].position) : 0;
     for (const int i : thread.strided(width)) {

@@ -65,7 +65,9 @@ struct DeviceSpan {
 #endif
     return {data + index, size - index};
   }
-  ENGRAMD_DEVICE bool empty() const { return size == 0; }
+  ENGRAMD_DEVICE bool empty() const {
+    return size == 0;
+  }
 };
 
 template <class T>

@@ -30,8 +30,8 @@ struct RouteKernel {
   bool two_best_per_group = true;
   bool normalise = true;
   float scale = 1;
-  DeviceSpan<const float> logits;  // [n_tokens, n_experts]
-  DeviceSpan<const float> bias;    // [n_experts], or empty
+  DeviceSpan<const float> logits;   // [n_tokens, n_experts]
+  DeviceSpan<const float> bias;     // [n_experts], or empty
   DeviceSpan<std::int32_t> chosen;  // [n_tokens, n_chosen]
   DeviceSpan<float> weights;        // [n_tokens, n_chosen]
 
@@ -142,7 +142,8 @@ struct RouteKernel {
   // Into the ascending list of the first n.
   static ENGRAMD_DEVICE void insert(Shared& shared, int n, int expert) {
     int at = n;
-    for (; at > 0 && shared.chosen[at - 1] > expert; --at) shared.chosen[at] = shared.chosen[at - 1];
+    for (; at > 0 && shared.chosen[at - 1] > expert; --at)
+      shared.chosen[at] = shared.chosen[at - 1];
     shared.chosen[at] = expert;
   }
 };
@@ -209,8 +210,8 @@ struct CombineCellsKernel {
   static constexpr const char* kName = "combine_cells";
 
   int n_chosen = 0, hidden_size = 0;
-  DeviceSpan<const float> cells;    // [n_tokens, n_chosen, hidden_size]
-  DeviceSpan<const float> weights;  // [n_tokens, n_chosen]
+  DeviceSpan<const float> cells;          // [n_tokens, n_chosen, hidden_size]
+  DeviceSpan<const float> weights;        // [n_tokens, n_chosen]
   DeviceSpan<const float> shared_expert;  // [n_tokens, hidden_size], or empty
   DeviceSpan<float> out;                  // [n_tokens, hidden_size]
 

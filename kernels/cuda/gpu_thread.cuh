@@ -1,5 +1,5 @@
-// GpuThread: the vocabulary of execution.h as CUDA has it, and the one __global__ function that runs
-// any kernel. Included by .cu files only.
+// GpuThread: the vocabulary of execution.h as CUDA has it, and the one __global__ function that
+// runs any kernel. Included by .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -111,7 +111,7 @@ struct StreamLinearKernel {
   CellGroups groups;                             // without group_of_cell; equal groups
   DeviceSpan<const float> x;                     // rows of in_features, x_stride apart
   int x_stride = 0;
-  DeviceSpan<float> out;                         // [.., out_features]
+  DeviceSpan<float> out;  // [.., out_features]
 
   template <class Thread>
   ENGRAMD_DEVICE void operator()(Thread& thread, Shared&) const {
@@ -272,8 +272,7 @@ struct TileLinearKernel {
   }
 
   template <class Thread>
-  ENGRAMD_DEVICE void load_x(Thread& thread, Shared& shared, Stage& stage,
-                             int first_column) const {
+  ENGRAMD_DEVICE void load_x(Thread& thread, Shared& shared, Stage& stage, int first_column) const {
     for (const int i : thread.strided(kCells * kStep)) {
       const int cell = i / kStep;
       const int column = first_column + i % kStep;

@@ -11,9 +11,9 @@ namespace engramd::kernels::cuda {
 struct DeviceCache {
   DType dtype = DType::kF32;
   int width = 0;
-  std::int64_t n_entries = 0;  // of the executor's checks
-  void* data = nullptr;        // [n_entries, width]
-  float* scales = nullptr;     // [n_entries], kF8E4M3 only
+  std::int64_t n_entries = 0;                   // of the executor's checks
+  void* data = nullptr;                         // [n_entries, width]
+  float* scales = nullptr;                      // [n_entries], kF8E4M3 only
   DeviceSpan<const std::int32_t> blocks;        // every sequence's block numbers, one after another
   DeviceSpan<const std::int32_t> first_blocks;  // [n_sequences], where each begins in blocks
 

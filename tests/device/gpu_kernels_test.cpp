@@ -1,6 +1,7 @@
 // Every kernel on the GPU of this machine against the scalar reference: the cases that the block
 // executor runs elsewhere. No test framework, so that it builds where there is only a compiler.
-//   gpu_kernels_test [small]    small: what compute-sanitizer runs, which slows kernels a hundredfold
+//   gpu_kernels_test [small]    small: what compute-sanitizer runs, which slows kernels a
+//   hundredfold
 #include <algorithm>
 #include <cstdio>
 #include <memory>

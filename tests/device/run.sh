@@ -48,7 +48,7 @@ record() {
   shift
   step "$name"
   "$@" >"$out/$name.log" 2>&1 || { result=FAILED failed=1; }
-  detail=$(tail -n 1 "$out/$name.log" | tr -d '"\\')
+  detail=$(tail -n 1 "$out/$name.log" | tr -d '\042\134')
   echo "$result after $((SECONDS - begin)) s: $detail"
   results+="  \"$name\": {\"result\": \"$result\", \"seconds\": $((SECONDS - begin)), \"detail\": \"$detail\"},"$'\n'
   markdown+="| $name | $result | $((SECONDS - begin)) | $detail |"$'\n'

@@ -1,5 +1,6 @@
-// The whole forward pass of the bundled model on the GPU's kernels, run by the block executor or, in
-// tests/device, by a GPU, against the golden outputs of its reference implementation (fp32, torch).
+// The whole forward pass of the bundled model on the GPU's kernels, run by the block executor or,
+// in tests/device, by a GPU, against the golden outputs of its reference implementation (fp32,
+// torch).
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -133,8 +134,7 @@ TEST(GoldenCudaTest, NarrowCachesAndRoundedActivationsStayClose) {
   Bench exact(cuda_backend());
   const auto expected = exact.logits(*exact.sequence(ids));
   const auto error_of = [&](kernels::DType cache, bool bfloat16_activations) {
-    Bench bench(cuda_backend(Schedule::kForward, bfloat16_activations), bundled_model(),
-                cache);
+    Bench bench(cuda_backend(Schedule::kForward, bfloat16_activations), bundled_model(), cache);
     const auto logits = bench.logits(*bench.sequence(ids));
     return nmse(logits.data(), expected.data(), expected.size());
   };

@@ -12,8 +12,8 @@
 namespace engramd::engine {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::bundled_model;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kGigabyte = 1'000'000'000;
 
@@ -83,7 +83,8 @@ TEST(DeviceChoice, ThePlanCoversWhatAPassTakes) {
   auto options = options_for("auto");
   options.prefill_chunk_tokens = 40;
   options.max_batch_size = 1;
-  const std::int64_t cache_bytes = 2 * KvCache::bytes_per_block(bundled_model(), kernels::DType::kF32);
+  const std::int64_t cache_bytes =
+      2 * KvCache::bytes_per_block(bundled_model(), kernels::DType::kF32);
   const DeviceMemoryPlan plan = plan_device_memory(bundled_model(), options, cache_bytes);
   auto tables = LiveTables::open(bundled_model().layout, "", bundled_model().engram_rows(), {});
   auto cache = KvCache::make(bundled_model(), kernels::DType::kF32, 2, backend.get());
@@ -98,7 +99,8 @@ TEST(DeviceChoice, ThePlanCoversWhatAPassTakes) {
 }
 
 TEST(DeviceCheck, AGoodDevicePassesAndABrokenOneDoesNot) {
-  const auto tables = LiveTables::open(bundled_model().layout, "", bundled_model().engram_rows(), {});
+  const auto tables =
+      LiveTables::open(bundled_model().layout, "", bundled_model().engram_rows(), {});
   const auto cpu = kernels::make_cpu_backend({"auto", 1, false});
   const auto error_with = [&](const kernels::cuda::Mutation& mutation, bool rounded) {
     auto backend = kernels::cuda::make_executor_backend(kernels::cuda::Schedule::kForward, rounded);
@@ -121,7 +123,8 @@ TEST(DeviceCheck, AGoodDevicePassesAndABrokenOneDoesNot) {
 TEST(DeviceCheck, ADeviceThatFailsIsAnErrorAndNotAnException) {
   auto backend = kernels::cuda::make_executor_backend(kernels::cuda::Schedule::kForward, false,
                                                       std::int64_t{12} << 20);
-  const auto tables = LiveTables::open(bundled_model().layout, "", bundled_model().engram_rows(), {});
+  const auto tables =
+      LiveTables::open(bundled_model().layout, "", bundled_model().engram_rows(), {});
   const auto cpu = kernels::make_cpu_backend({"auto", 1, false});
   const auto error = device_error(bundled_model(), **tables, *backend, *cpu);
   ASSERT_TRUE(error.has_error());

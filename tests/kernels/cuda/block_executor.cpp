@@ -26,9 +26,9 @@ namespace engramd::kernels::cuda {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 * 1024;
-constexpr std::size_t kPageBytes = 4096;        // below each stack, closed
-constexpr std::int64_t kAlignmentBytes = 256;   // of device memory, as cudaMalloc
-constexpr std::int64_t kGapBytes = 256;         // between two pieces of it
+constexpr std::size_t kPageBytes = 4096;       // below each stack, closed
+constexpr std::int64_t kAlignmentBytes = 256;  // of device memory, as cudaMalloc
+constexpr std::int64_t kGapBytes = 256;        // between two pieces of it
 
 thread_local BlockExecutor* running_executor = nullptr;
 
@@ -105,8 +105,8 @@ void FiberThread::sync(const char* file, int line) {
 }
 
 const std::byte* FiberThread::slot(int lane) const {
-  const auto& slots = executor_->warps_[static_cast<std::size_t>(warp())]
-                          .slots[(warp_operations_ - 1) % 2];
+  const auto& slots =
+      executor_->warps_[static_cast<std::size_t>(warp())].slots[(warp_operations_ - 1) % 2];
   return slots.data() + static_cast<std::size_t>(lane) * kSlotBytes;
 }
 
@@ -156,7 +156,8 @@ void FiberThread::mma(MmaD& d, const MmaA& a, const MmaB& b, const char* file, i
       const int p = other % 4;
       for (int half = 0; half < 2; ++half) {
         for (int word = 0; word < 4; ++word) {
-          rows[g + word % 2 * 8][word / 2 * 8 + 2 * p + half] = half_of(operands.a.words[word], half);
+          rows[g + word % 2 * 8][word / 2 * 8 + 2 * p + half] =
+              half_of(operands.a.words[word], half);
         }
         for (int word = 0; word < 2; ++word) {
           columns[word * 8 + 2 * p + half][g] = half_of(operands.b.words[word], half);
@@ -199,8 +200,8 @@ BlockExecutor::~BlockExecutor() {
 
 void BlockExecutor::keep_memory_open() {
   memory_stays_open_ = true;
-  ENGRAMD_ASSERT(mprotect(arena_, static_cast<std::size_t>(arena_bytes_),
-                          PROT_READ | PROT_WRITE) == 0);
+  ENGRAMD_ASSERT(mprotect(arena_, static_cast<std::size_t>(arena_bytes_), PROT_READ | PROT_WRITE) ==
+                 0);
 }
 
 void BlockExecutor::open_memory() {
@@ -214,8 +215,8 @@ void BlockExecutor::close_memory() {
 }
 
 void* BlockExecutor::allocate(std::int64_t bytes) {
-  const std::int64_t size = ceil_divide(std::max<std::int64_t>(bytes, 1), kAlignmentBytes) *
-                            kAlignmentBytes;
+  const std::int64_t size =
+      ceil_divide(std::max<std::int64_t>(bytes, 1), kAlignmentBytes) * kAlignmentBytes;
   std::byte* memory = nullptr;
   auto& reusable = free_[size];
   if (!reusable.empty()) {
@@ -249,10 +250,10 @@ void BlockExecutor::release(void* memory) {
 }
 
 void* BlockExecutor::allocate_pinned(std::int64_t bytes) {
-  return ::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256});
+  return ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{256});
 }
 void BlockExecutor::release_pinned(void* memory) {
-  ::operator delete(memory, std::align_val_t{256});
+  ::operator delete (memory, std::align_val_t{256});
 }
 
 void BlockExecutor::upload(void* to, const void* from, std::int64_t bytes) {
@@ -323,8 +324,9 @@ void BlockExecutor::suspend() {
 
 std::string BlockExecutor::place() const {
   const FiberThread& thread = running_->thread;
-  return std::string(kernel_name_) + ", block (" + std::to_string(thread.block_x_) + ", " + std::to_string(thread.block_y_) +
-         ", " + std::to_string(thread.block_z_) + "), thread " + std::to_string(thread.index_);
+  return std::string(kernel_name_) + ", block (" + std::to_string(thread.block_x_) + ", " +
+         std::to_string(thread.block_y_) + ", " + std::to_string(thread.block_z_) + "), thread " +
+         std::to_string(thread.index_);
 }
 
 // The fiber is left where it stands: kernels own nothing that would have to be destroyed.
@@ -401,8 +403,7 @@ void BlockExecutor::report_stuck_block() {
   running_ = &fibers_[static_cast<std::size_t>(waiting->thread.index_)];
   fault_ = place() + ": waits for ever at " + text_of(waiting->site) + "; thread " +
            std::to_string(elsewhere->thread.index_) +
-           (elsewhere->state == State::kDone ? " has ended"
-                                             : " is at " + text_of(elsewhere->site));
+           (elsewhere->state == State::kDone ? " has ended" : " is at " + text_of(elsewhere->site));
   running_ = nullptr;
 }
 

@@ -4,13 +4,14 @@
 //   - an index outside a span or a shared array, a misaligned vector access;
 //   - a barrier that not all threads reach, or that they reach at different lines;
 //   - a warp operation that not all 32 lanes reach at the same line;
-//   - a pointer into device memory that is used outside a launch or a copy: its pages are closed then.
+//   - a pointer into device memory that is used outside a launch or a copy: its pages are closed
+//   then.
 // Shared memory starts as NaN in every block, and an asynchronous copy lands only when it is waited
-// for. The order in which threads run is a choice (Schedule), so that a missing barrier shows in one
-// of the orders; results must not depend on it.
-// Mutations change the kernel from outside, at one line: that shows which tests would notice.
-// Owns device memory and stacks. One thread. Not covered: timing, registers, bank conflicts, the
-// memory model between blocks, the rounding of tensor cores and of fused multiply-add.
+// for. The order in which threads run is a choice (Schedule), so that a missing barrier shows in
+// one of the orders; results must not depend on it. Mutations change the kernel from outside, at
+// one line: that shows which tests would notice. Owns device memory and stacks. One thread. Not
+// covered: timing, registers, bank conflicts, the memory model between blocks, the rounding of
+// tensor cores and of fused multiply-add.
 #pragma once
 
 #include <compare>
@@ -60,12 +61,12 @@ struct KernelSite {
 struct Mutation {
   enum class Kind {
     kNone,
-    kDropBarrier,    // of the block or of a warp
-    kWrongLane,      // a shuffle reads its neighbour's source, a vote leaves lane 0 out
-    kRangeShort,     // a strided range ends one early
-    kRangeLong,      // or one late
-    kDropCopyWait,   // asynchronous copies are not waited for
-    kSwapOperands,   // a tensor-core product takes its two A rows exchanged
+    kDropBarrier,   // of the block or of a warp
+    kWrongLane,     // a shuffle reads its neighbour's source, a vote leaves lane 0 out
+    kRangeShort,    // a strided range ends one early
+    kRangeLong,     // or one late
+    kDropCopyWait,  // asynchronous copies are not waited for
+    kSwapOperands,  // a tensor-core product takes its two A rows exchanged
   };
   Kind kind = Kind::kNone;
   KernelSite place;
@@ -131,8 +132,8 @@ class FiberThread {
 
   int bound(int n, Site site);
   bool mutated(Mutation::Kind kind, const Site& site) const;
-  // Leaves `bytes` for the other lanes and returns when all have done so; slot(lane) is then theirs.
-  // True for the one that comes last, before any other goes on.
+  // Leaves `bytes` for the other lanes and returns when all have done so; slot(lane) is then
+  // theirs. True for the one that comes last, before any other goes on.
   bool warp_rendezvous(SiteKind kind, Site site, const void* bytes, std::size_t size);
   const std::byte* slot(int lane) const;
 
@@ -186,8 +187,8 @@ class BlockExecutor {
   void keep_memory_open();
   std::int64_t n_launches() const { return n_launches_; }
   std::int64_t bytes_in_use() const { return bytes_in_use_; }
-  // From inside a fiber: what it did wrong, and then the end of it. Two calls, since a fiber that is
-  // left standing destroys nothing.
+  // From inside a fiber: what it did wrong, and then the end of it. Two calls, since a fiber that
+  // is left standing destroys nothing.
   void note_fault(const std::string& what);
   [[noreturn]] void abandon();
 

@@ -1,5 +1,5 @@
-// What the block executor promises to notice, one small wrong kernel each; and that correct ones run
-// the same in every order.
+// What the block executor promises to notice, one small wrong kernel each; and that correct ones
+// run the same in every order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

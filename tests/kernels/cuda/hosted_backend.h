@@ -1,6 +1,6 @@
 // HostedBackend: a device backend behind the host pointers that the tests of all backends pass.
-// Every operation sends its inputs, runs, and fetches its outputs; weights are forgotten after each,
-// as tests reuse their memory for others.
+// Every operation sends its inputs, runs, and fetches its outputs; weights are forgotten after
+// each, as tests reuse their memory for others.
 #pragma once
 
 #include <memory>

@@ -87,7 +87,8 @@ KernelCase quantized_case(const std::string& name, int n, int in, int out, bool 
   for (int t = 0; t < n; ++t) {
     for (int row = 0; row < out; ++row) {
       double sum = 0;
-      for (int i = 0; i < in; ++i) sum += matrix.values[index_of(row * in + i)] * x[index_of(t * in + i)];
+      for (int i = 0; i < in; ++i)
+        sum += matrix.values[index_of(row * in + i)] * x[index_of(t * in + i)];
       made.expected.push_back(static_cast<float>(sum));
     }
   }
@@ -194,8 +195,7 @@ KernelCase routing_case(const std::string& name, const Routing& routing, int n) 
     if (!bias.empty()) kernel.bias = copies.in(bias);
     kernel.chosen = copies.out<std::int32_t>(std::int64_t{n} * routing.k);
     kernel.weights = copies.out<float>(std::int64_t{n} * routing.k);
-    device.launch(kernel,
-                  {.blocks_x = n, .dynamic_shared_bytes = kernel.dynamic_shared_bytes()});
+    device.launch(kernel, {.blocks_x = n, .dynamic_shared_bytes = kernel.dynamic_shared_bytes()});
     const auto chosen = copies.fetch(kernel.chosen);
     std::vector<float> out(chosen.begin(), chosen.end());
     const auto found = copies.fetch(kernel.weights);
@@ -267,8 +267,8 @@ std::vector<float> grouped_reference(const Grouped& g, const std::vector<float>&
       for (int i = 0; i < g.head_dim; ++i) {
         double total = 0;
         for (int j = 0; j <= t; ++j) {
-          total += weights[index_of(j)] / sum *
-                   value[index_of((j * g.kv_heads + kv) * g.head_dim + i)];
+          total +=
+              weights[index_of(j)] / sum * value[index_of((j * g.kv_heads + kv) * g.head_dim + i)];
         }
         out.push_back(static_cast<float>(total));
       }
@@ -609,7 +609,8 @@ std::vector<KernelCase> routing_cases(CaseSize size) {
 
 std::vector<KernelCase> grouped_attention_cases(CaseSize size) {
   std::vector<KernelCase> cases;
-  for (const int n : size == CaseSize::kSmall ? std::vector<int>{19} : std::vector<int>{1, 7, 33, 70}) {
+  for (const int n :
+       size == CaseSize::kSmall ? std::vector<int>{19} : std::vector<int>{1, 7, 33, 70}) {
     cases.push_back(grouped_case({n, 4, 2, 16, true, false}));
     cases.push_back(grouped_case({n, 6, 2, 40, false, true}));
     cases.push_back(grouped_case({n, 4, 2, 24, false, false, true}));
@@ -620,7 +621,8 @@ std::vector<KernelCase> grouped_attention_cases(CaseSize size) {
 
 std::vector<KernelCase> engram_cases(CaseSize size) {
   std::vector<KernelCase> cases;
-  for (const int n : size == CaseSize::kSmall ? std::vector<int>{17} : std::vector<int>{1, 7, 33, 257}) {
+  for (const int n :
+       size == CaseSize::kSmall ? std::vector<int>{17} : std::vector<int>{1, 7, 33, 257}) {
     cases.push_back(hash_case(n, false, 0));
     cases.push_back(hash_case(n, false, 2));
     cases.push_back(hash_case(n, true, 3));

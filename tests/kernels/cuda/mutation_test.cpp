@@ -1,6 +1,7 @@
-// A test of the tests: every barrier, warp operation, strided range, tensor-core product and wait for
-// copies of every kernel is broken once, and some case must notice, by a fault of the executor or by
-// its numbers. A kernel whose barrier can be dropped unnoticed has one too many, or a test too few.
+// A test of the tests: every barrier, warp operation, strided range, tensor-core product and wait
+// for copies of every kernel is broken once, and some case must notice, by a fault of the executor
+// or by its numbers. A kernel whose barrier can be dropped unnoticed has one too many, or a test
+// too few.
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -88,8 +89,8 @@ void try_mutant(const KernelCase& tested, const Mutant& mutant, Verdict& verdict
   }
 }
 
-// Shared pieces are called where a barrier of theirs protects nothing (a block's only sum): there it
-// is enough that one kernel notices.
+// Shared pieces are called where a barrier of theirs protects nothing (a block's only sum): there
+// it is enough that one kernel notices.
 bool is_shared_piece(const KernelSite& place) {
   return std::string(place.site.file).ends_with("reductions.cuh");
 }
