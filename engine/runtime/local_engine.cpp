@@ -215,14 +215,16 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (dtype.has_error()) return dtype.error();
   const auto n_blocks = plan_cache(**model, *dtype, options);
   if (n_blocks.has_error()) return n_blocks.error();
-  auto chosen = choose_checked_backend(**model, **tables, options,
-                                       *n_blocks * KvCache::bytes_per_block(**model, *dtype));
+  const std::int64_t cache_bytes = *n_blocks * KvCache::bytes_per_block(**model, *dtype);
+  std::string device_plan = text_of(plan_device_memory(**model, options, cache_bytes));
+  auto chosen = choose_checked_backend(**model, **tables, options, cache_bytes);
   if (chosen.has_error()) return chosen.error();
   auto cache = KvCache::make(**model, *dtype, *n_blocks, chosen->backend.get());
   if (cache.has_error()) return cache.error();
   auto impl =
       std::make_unique<Impl>(options, std::move(*model), std::move(*tables), std::move(*tokenizer),
                              std::move(*prompts), std::move(chosen->backend), std::move(*cache));
+  impl->facts.device_plan = std::move(device_plan);
   impl->facts.device_note = std::move(chosen->note);
   impl->facts.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();

@@ -47,6 +47,7 @@ struct ModelFacts {  // what was opened, for reports and for checking the users'
   std::string folder;
   std::string model_type;
   std::string backend;      // what runs: "avx512", "reference", "cuda:0" ...
+  std::string device_plan;  // what a GPU must hold for it, whether it runs on one or not
   std::string device_note;  // why no GPU is used, where one could have been meant; or empty
   std::string dtype;
   int threads = 0;

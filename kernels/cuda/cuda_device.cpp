@@ -27,8 +27,8 @@ void check_cuda(int code, const char* what) {
                     cudaGetErrorName(error) + ")");
 }
 
-CudaDevice::CudaDevice(int index) : name_("cuda:" + std::to_string(index)) {
-  check_cuda(cudaSetDevice(index), "choosing the device");
+CudaDevice::CudaDevice(int index) : index_(index), name_("cuda:" + std::to_string(index)) {
+  use();
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, index), "asking for its properties");
   limits_.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
@@ -40,6 +40,10 @@ CudaDevice::CudaDevice(int index) : name_("cuda:" + std::to_string(index)) {
   ring_ = static_cast<std::byte*>(allocate_pinned(kRingBytes));
 }
 
+void CudaDevice::use() const {
+  check_cuda(cudaSetDevice(index_), "choosing the device");
+}
+
 CudaDevice::~CudaDevice() {  // what fails here has failed before
   static_cast<void>(cudaStreamSynchronize(stream_of(stream_)));
   static_cast<void>(cudaFreeHost(ring_));
@@ -47,6 +51,7 @@ CudaDevice::~CudaDevice() {  // what fails here has failed before
 }
 
 void* CudaDevice::allocate(std::int64_t bytes) {
+  use();
   void* memory = nullptr;
   const std::string what = "allocating " + std::to_string(bytes) + " bytes";
   check_cuda(cudaMalloc(&memory, size_of(bytes)), what.c_str());
@@ -57,6 +62,7 @@ void CudaDevice::release(void* memory) {  // waits for the kernels that still us
 }
 
 void* CudaDevice::allocate_pinned(std::int64_t bytes) {
+  use();
   void* memory = nullptr;
   const std::string what = "pinning " + std::to_string(bytes) + " bytes of host memory";
   check_cuda(cudaHostAlloc(&memory, size_of(bytes), cudaHostAllocMapped), what.c_str());

@@ -33,6 +33,9 @@ class CudaDevice {
   void launch(const Kernel& kernel, const Grid& grid);
 
  private:
+  void use() const;  // by the calling thread
+
+  int index_;
   std::string name_;
   DeviceLimits limits_;
   void* stream_ = nullptr;  // cudaStream_t

@@ -10,6 +10,7 @@ inline constexpr std::int64_t kSharedBytesUnasked = 48 * 1024;  // more needs le
 
 template <class Kernel>
 void CudaDevice::launch(const Kernel& kernel, const Grid& grid) {
+  use();
   if (grid.dynamic_shared_bytes + static_cast<std::int64_t>(sizeof(typename Kernel::Shared)) >
       kSharedBytesUnasked) {
     check_cuda(cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -235,7 +235,7 @@ Check gpu_check(const Examination& examination) {
     return check;
   }
   const engine::ModelFacts& facts = examination.engine.value()->facts();
-  check.detail += "the model runs on " + facts.backend;
+  check.detail += "the model runs on " + facts.backend + " and needs " + facts.device_plan;
   if (facts.device_note.empty()) return check;
   check.status = CheckStatus::kWarn;
   check.remedy = facts.device_note;
