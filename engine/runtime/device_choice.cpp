@@ -68,8 +68,7 @@ Result<DeviceDecision> decide_device(const LocalEngineOptions& options,
   const bool automatic = options.device == "auto";
   if (options.device == "cpu" || (automatic && options.backend != "auto")) return DeviceDecision{};
   if (gpus.gpus.empty()) {
-    return DeviceDecision{-1, "model.device is " + options.device + " and the model runs on the " +
-                                  "processor: " + gpus.problem};
+    return DeviceDecision{-1, "model.device is " + options.device + ", but " + gpus.problem};
   }
   DeviceDecision decision;
   for (const kernels::GpuFacts& gpu : gpus.gpus) {
@@ -81,7 +80,7 @@ Result<DeviceDecision> decide_device(const LocalEngineOptions& options,
     if (plan.total() <= limit_bytes) return DeviceDecision{gpu.index, ""};
     const std::string why = shortage(gpu, plan, limit_bytes);
     if (!automatic) return unavailable("model.device: " + why);
-    decision.note = "the model runs on the processor: " + why;
+    decision.note = why;
   }
   if (automatic) return decision;
   return invalid_argument(
@@ -103,7 +102,7 @@ Result<ChosenBackend> choose_backend(const Model& model, const LocalEngineOption
       return chosen;
     } catch (const kernels::DeviceError& error) {
       if (options.device != "auto") return unavailable(error.what());
-      decision->note = std::string("the model runs on the processor: ") + error.what();
+      decision->note = error.what();
     }
   }
   auto backend = open_cpu_backend(options);

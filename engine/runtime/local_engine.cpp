@@ -53,7 +53,7 @@ Result<ChosenBackend> choose_checked_backend(const Model& model, const LiveTable
                                                   std::to_string(*error) + ", expected at most " +
                                                   std::to_string(error_max);
   if (options.device != "auto") return unavailable("model.device: " + why);
-  cpu->note = "the model runs on the processor: " + why;
+  cpu->note = why;
   return cpu;
 }
 
@@ -226,6 +226,9 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
                              std::move(*prompts), std::move(chosen->backend), std::move(*cache));
   impl->facts.device_plan = std::move(device_plan);
   impl->facts.device_note = std::move(chosen->note);
+  if (options.device != "auto" && !impl->facts.device_note.empty()) {  // another one was asked for
+    impl->facts.warnings.push_back(impl->facts.device_note);
+  }
   impl->facts.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
   return std::unique_ptr<LocalEngine>(new LocalEngine(std::move(impl)));

@@ -41,7 +41,7 @@ TEST(DeviceChoice, AutoFallsBackAndSaysWhy) {
   const kernels::GpuList none = {{}, "no NVIDIA GPU was found"};
   const auto without = decide_device(options_for("auto"), none, kPlan);
   EXPECT_EQ(without->gpu, -1);
-  EXPECT_THAT(without->note, HasSubstr("no NVIDIA GPU was found"));
+  EXPECT_EQ(without->note, "model.device is auto, but no NVIDIA GPU was found");
   auto options = options_for("auto");
   options.gpu_memory_utilization = 0.05;  // 4 of 80 GB
   const auto full = decide_device(options, two_gpus(), kPlan);
