@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/assert.h"
 #include "kernels/cuda/device.h"
 
 namespace engramd::kernels::cuda {
@@ -85,9 +86,12 @@ class WeightStore {
   const void* address(const void* host, std::int64_t bytes) {
     if (host == nullptr) return nullptr;
     const auto found = copies_.find(host);
-    if (found != copies_.end()) return found->second;
+    if (found != copies_.end()) {
+      ENGRAMD_ASSERT(found->second.bytes >= bytes);  // a tensor is always asked for as a whole
+      return found->second.memory;
+    }
     void* copy = device_->allocate(bytes);
-    copies_.emplace(host, copy);
+    copies_.emplace(host, Copy{copy, bytes});
     bytes_ += bytes;
     device_->upload(copy, host, bytes);
     return copy;
@@ -104,7 +108,7 @@ class WeightStore {
     return memory;
   }
   void forget() {
-    for (const auto& [host, copy] : copies_) device_->release(copy);
+    for (const auto& [host, copy] : copies_) device_->release(copy.memory);
     for (const auto& [weights, memory] : derived_) device_->release(memory);
     copies_.clear();
     derived_.clear();
@@ -113,8 +117,13 @@ class WeightStore {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  struct Copy {
+    void* memory;
+    std::int64_t bytes;
+  };
+
   Device* device_;
-  std::unordered_map<const void*, void*> copies_;
+  std::unordered_map<const void*, Copy> copies_;
   std::map<std::pair<const void*, std::int64_t>, void*> derived_;
   std::int64_t bytes_ = 0;
 };

@@ -121,7 +121,12 @@ class FiberThread {
 
   void atomic_add(std::uint64_t& place, std::uint64_t value) { place += value; }
 
-  void copy_async(void* to, const void* from) { pending_.emplace_back(to, from); }
+  void copy_async(void* to, const void* from) {
+    for (const void* end : {static_cast<const void*>(to), from}) {
+      if (reinterpret_cast<std::uintptr_t>(end) % 16 != 0) pointer_misaligned(end, 16);
+    }
+    pending_.emplace_back(to, from);
+  }
   void wait_copies(const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
   DeviceSpan<float> dynamic_shared() const { return dynamic_shared_; }

@@ -93,6 +93,10 @@ TEST_F(ExecutorTest, VectorsThatAreNotAligned) {
                 load_vector(DeviceSpan<const float>{out.data, out.size}, 2);
               }),
               HasSubstr("16 bytes is not aligned"));
+  EXPECT_THAT(fault_of([](auto& thread, auto& shared, const auto& out) {
+                thread.copy_async(&shared.values[1], out.data);
+              }),
+              HasSubstr("16 bytes is not aligned"));
 }
 
 // Bodies with two places stand outside macros, whose arguments are one line to the compiler.
