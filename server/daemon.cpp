@@ -67,23 +67,28 @@ struct Daemon::Impl {
     return [this](std::function<void()> function) { asio::post(io, std::move(function)); };
   }
 
+  // Tells who subscribed, when the work has edited the tables.
+  Post editing(asio::thread_pool& thread) {
+    return [this, &thread](std::function<void()> function) {
+      asio::post(thread, [this, function = std::move(function)]() mutable {
+        std::exchange(function, nullptr)();
+        asio::post(io, [this] { announce_edits(); });
+      });
+    };
+  }
+
   Services make_services() {
     return {.config = config,
             .options = options,
             .loader = loader,
             .metrics = metrics,
             .post = post(),
-            .table_thread =
-                [this](std::function<void()> function) {
-                  asio::post(table_thread, [this, function = std::move(function)]() mutable {
-                    std::exchange(function, nullptr)();
-                    asio::post(io, [this] { announce_edits(); });
-                  });
-                },
+            .table_thread = editing(table_thread),
             .doctor_thread =
                 [this](std::function<void()> function) {
                   asio::post(doctor_thread, std::move(function));
                 },
+            .teach_thread = editing(teach_thread),
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
                   if (router) return ready(router.get());  // waits for the model where it needs it
@@ -258,7 +263,8 @@ struct Daemon::Impl {
   asio::steady_timer idle_timer;
   asio::steady_timer watchdog_timer;
   asio::thread_pool doctor_thread{1};
-  asio::thread_pool table_thread{1};  // ends before the engine that its work uses
+  asio::thread_pool table_thread{1};  // these two end before the engine that their work uses
+  asio::thread_pool teach_thread{1};
   std::unique_ptr<StdioSession> session;
   std::unique_ptr<Listeners> listeners;
   bool loading_started = false;

@@ -125,4 +125,12 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(square);
 }
 
+void round_row_values(kernels::DType dtype, std::span<float> values) {
+  if (dtype == kernels::DType::kF16) {
+    for (float& value : values) value = decode_f16(encode_f16(value));
+  } else if (dtype == kernels::DType::kBF16) {
+    for (float& value : values) value = decode_bf16(encode_bf16(value));
+  }
+}
+
 }  // namespace engramd::engine

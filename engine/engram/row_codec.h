@@ -10,6 +10,7 @@
 #include "config/result.h"
 #include "kernels/number_formats.h"
 #include "kernels/row_format.h"
+#include "kernels/tensor_view.h"
 
 namespace engramd::engine {
 
@@ -33,6 +34,10 @@ Result<std::vector<std::uint8_t>> encode_row(RowCodec codec, std::span<const flo
                                              float tensor_scale = 1.0f);
 
 double norm_of(std::span<const float> values);  // Euclidean
+
+// Decoded rows to what engram.lookup_dtype names: kF16 or kBF16; anything else leaves them. The
+// values of the bundled codec are exact in all three.
+void round_row_values(kernels::DType dtype, std::span<float> values);
 
 // Single elements, shared with the kernels.
 using kernels::decode_bf16;

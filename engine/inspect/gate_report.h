@@ -27,6 +27,7 @@ struct GatePosition {
   std::vector<bool> owned;          // [n_orders] any head of any layer owned by this N-gram
   // [n_orders] rows over layers and heads that the N-gram reads, and those whose image was edited
   std::vector<int> n_rows, n_edited;
+  std::vector<std::int64_t> edited_by;  // [n_orders] the newest transaction that did; 0: none
   std::vector<GateLayer> layers;  // Engram layers
   // log p(actual next token) minus the same with this position's whole update left out; absent at
   // the last position, or when not asked for.

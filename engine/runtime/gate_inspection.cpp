@@ -30,12 +30,14 @@ GatePosition described(LookupPosition looked_up) {
   position.owned.resize(looked_up.ngrams.size());
   position.n_rows.resize(looked_up.ngrams.size());
   position.n_edited.resize(looked_up.ngrams.size());
+  position.edited_by.resize(looked_up.ngrams.size());
   for (const LookupLayer& layer : looked_up.layers) {
     for (const LookupCell& cell : layer.cells) {
       const auto slot = static_cast<std::size_t>(cell.order - 2);
       if (*cell.owned) position.owned[slot] = true;
       ++position.n_rows[slot];
       if (cell.edited_by != 0) ++position.n_edited[slot];
+      position.edited_by[slot] = std::max(position.edited_by[slot], cell.edited_by);
     }
   }
   return position;

@@ -126,6 +126,19 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
   return facts;
 }
 
+TeacherOptions teacher_options(const LocalEngineOptions& options, const kernels::Backend& backend) {
+  TeacherOptions teacher;
+  teacher.backend = backend.on_host() ? backend.name() : "auto";  // it teaches on the processor
+  teacher.bfloat16_activations = options.dtype == "bfloat16";
+  if (const auto dtype = kv_cache_dtype_from(options.kv_cache_dtype); dtype.has_value()) {
+    teacher.kv_cache_dtype = *dtype;
+  }
+  teacher.threads = backend.n_threads();
+  teacher.ngram_list = options.model_folder + "/ngrams.safetensors";
+  teacher.heldout_text = options.model_folder + "/heldout.txt";
+  return teacher;
+}
+
 }  // namespace
 
 struct LocalEngine::Impl {
@@ -142,6 +155,7 @@ struct LocalEngine::Impl {
         facts(describe(*model, *tables, options, *backend)),
         addresser(model->layout, model->pad_class()),
         editor(*model, *tables, tokenizer, options.model_folder + "/ngrams.safetensors"),
+        teacher(*model, tokenizer, prompts, *tables, teacher_options(options, *backend)),
         scheduler(*model, *tables, tokenizer, *backend, cache, options, facts.name) {}
 
   std::int64_t context_tokens() const {
@@ -188,6 +202,7 @@ struct LocalEngine::Impl {
   ModelFacts facts;
   const Addresser addresser;
   TableEditor editor;
+  Teacher teacher;
   std::mutex trie_mutex;  // guards trie
   std::shared_ptr<TokenTrie> trie;
   Scheduler scheduler;  // last: its thread uses everything above
@@ -361,6 +376,10 @@ void LocalEngine::embed(std::vector<std::vector<TokenId>> inputs,
 
 TableEditor& LocalEngine::editor() {
   return impl_->editor;
+}
+
+Teacher& LocalEngine::teacher() {
+  return impl_->teacher;
 }
 
 const Tokenizer& LocalEngine::tokenizer() const {

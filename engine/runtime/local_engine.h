@@ -18,6 +18,7 @@
 #include "engine/inspect/lookup_report.h"
 #include "engine/runtime/chat_backend.h"
 #include "engine/runtime/table_editor.h"
+#include "engine/teach/teacher.h"
 
 namespace engramd::engine {
 
@@ -121,6 +122,7 @@ class LocalEngine final : public ChatBackend {
              std::stop_token stop);
 
   TableEditor& editor();  // of the tables it serves: any thread
+  Teacher& teacher();     // of facts, into the same tables: any thread; its calls block
 
   const Tokenizer& tokenizer() const;
   const ModelFacts& facts() const;

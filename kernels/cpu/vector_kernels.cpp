@@ -390,6 +390,98 @@ void add(const float* x, std::int64_t n, float* out) {
   });
 }
 
+#if defined(__AVX512F__)
+constexpr int kBackVectors = 4, kBackTokens = 6;  // 24 accumulators, 4 weights of 32 registers
+#else
+constexpr int kBackVectors = 2, kBackTokens = 4;
+#endif
+
+// Columns [column, column + kVectors * kLanes) of kTokens rows of the output.
+template <int kVectors, int kTokens, class Weight>
+inline void back_tile(const MatmulBack& a, std::int64_t column, std::int64_t token) {
+  const auto* weight = static_cast<const Weight*>(a.weight) + column;
+  const float* grad = a.grad + token * a.out_features;
+  Floats sum[kTokens][kVectors] = {};
+  for (std::int64_t r = 0; r < a.out_features; ++r, weight += a.in_features) {
+    Floats w[kVectors];
+    for (int v = 0; v < kVectors; ++v) w[v] = load(weight + v * kLanes);
+    for (int t = 0; t < kTokens; ++t) {
+      const Floats g = broadcast(grad[t * a.out_features + r]);
+      for (int v = 0; v < kVectors; ++v) sum[t][v] += g * w[v];
+    }
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    const std::int64_t row = a.out_rows != nullptr ? a.out_rows[token + t] : token + t;
+    float* out = a.out + row * a.in_features + column;
+    for (int v = 0; v < kVectors; ++v) {
+      store(out + v * kLanes, load(out + v * kLanes) + sum[t][v]);
+    }
+  }
+}
+
+template <int kTokens, class Weight>
+void back_columns(const MatmulBack& a, std::int64_t token) {
+  std::int64_t column = 0;
+  for (; column + kBackVectors * kLanes <= a.in_features; column += kBackVectors * kLanes) {
+    back_tile<kBackVectors, kTokens, Weight>(a, column, token);
+  }
+  for (; column + kLanes <= a.in_features; column += kLanes) {
+    back_tile<1, kTokens, Weight>(a, column, token);
+  }
+  const auto* weight = static_cast<const Weight*>(a.weight);
+  for (; column < a.in_features; ++column) {
+    for (int t = 0; t < kTokens; ++t) {
+      const std::int64_t row = a.out_rows != nullptr ? a.out_rows[token + t] : token + t;
+      float sum = 0;
+      for (std::int64_t r = 0; r < a.out_features; ++r) {
+        sum +=
+            a.grad[(token + t) * a.out_features + r] * scalar(weight + r * a.in_features + column);
+      }
+      a.out[row * a.in_features + column] += sum;
+    }
+  }
+}
+
+template <class Weight>
+void matmul_back(const MatmulBack& a) {
+  std::int64_t token = 0;
+  for (; token + kBackTokens <= a.n_tokens; token += kBackTokens) {
+    back_columns<kBackTokens, Weight>(a, token);
+  }
+  for (; token < a.n_tokens; ++token) back_columns<1, Weight>(a, token);
+}
+
+void add_scaled(const float* x, float factor, std::int64_t n, float* out) {
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    store_part(out + i, load_part(out + i, lanes) + load_part(x + i, lanes) * factor, lanes);
+  });
+}
+
+float silu_multiply_back(float* gate, float* up, const float* grad, float factor, std::int64_t n) {
+  Floats along = {};
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    const Floats g = load_part(gate + i, lanes);
+    const Floats u = load_part(up + i, lanes);
+    const Floats by_hidden = load_part(grad + i, lanes);
+    const Floats sigmoid = 1.0F / (exponential(-g) + 1.0F);
+    const Floats activated = g * sigmoid;
+    along += by_hidden * activated * u;
+    const Floats scaled = by_hidden * factor;
+    store_part(gate + i, scaled * u * sigmoid * (1.0F + g * (1.0F - sigmoid)), lanes);
+    store_part(up + i, scaled * activated, lanes);
+  });
+  return reduce(along);
+}
+
+float exponentials(float* x, float largest, std::int64_t n) {
+  Floats sum = {};
+  for_vectors(n, [&](std::int64_t i, int lanes) {
+    store_part(x + i, exponential(load_part(x + i, lanes) - largest), lanes);
+    sum += load_part(x + i, lanes);
+  });
+  return reduce(sum);
+}
+
 }  // namespace
 
 extern const VectorKernels ENGRAMD_VECTOR_TABLE;
@@ -409,6 +501,11 @@ const VectorKernels ENGRAMD_VECTOR_TABLE = {
     .dot_weighted = dot_weighted,
     .convolve = convolve,
     .add = add,
+    .matmul_back_bf16 = matmul_back<std::uint16_t>,
+    .matmul_back_f32 = matmul_back<float>,
+    .add_scaled = add_scaled,
+    .silu_multiply_back = silu_multiply_back,
+    .exponentials = exponentials,
 };
 
 }  // namespace engramd::kernels

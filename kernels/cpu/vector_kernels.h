@@ -36,6 +36,16 @@ struct AttendBlock {
   float* weight = nullptr;       // running sum of exponentials (online softmax)
 };
 
+// The products of MatmulRows backwards: out[out row] += sum_r grad[grad row][r] * weight[r].
+struct MatmulBack {
+  const void* weight = nullptr;  // [out_features, in_features]
+  std::int64_t out_features = 0, in_features = 0;
+  const float* grad = nullptr;  // rows of out_features, one after the other
+  std::int64_t n_tokens = 0;
+  const std::int32_t* out_rows = nullptr;  // [n_tokens] row of out, nullptr: 0, 1, 2 ...
+  float* out = nullptr;                    // rows of in_features
+};
+
 struct VectorKernels {
   const char* name;
   void (*matmul_bf16)(const MatmulRows& args);
@@ -65,6 +75,17 @@ struct VectorKernels {
   void (*convolve)(const float* taps, const float* const* history, int kernel_size, std::int64_t n,
                    float* update);
   void (*add)(const float* x, std::int64_t n, float* out);  // out += x
+
+  // For gradients.
+  void (*matmul_back_bf16)(const MatmulBack& args);
+  void (*matmul_back_f32)(const MatmulBack& args);
+  void (*add_scaled)(const float* x, float factor, std::int64_t n, float* out);  // out += factor x
+  // hidden = silu(gate) * up, backwards: gate and up become the gradients by them of
+  // factor * <grad, hidden>. Returns <grad, hidden>.
+  float (*silu_multiply_back)(float* gate, float* up, const float* grad, float factor,
+                              std::int64_t n);
+  // x becomes e^(x - largest); returns the sum.
+  float (*exponentials)(float* x, float largest, std::int64_t n);
 };
 
 // Longest vectors first; nullptr when this processor cannot run it. "auto" takes the first it can.

@@ -17,6 +17,7 @@
 #include "server/commands/serve.h"
 #include "server/commands/stdio.h"
 #include "server/commands/table.h"
+#include "server/commands/teach.h"
 
 namespace engramd::server {
 namespace {
@@ -42,7 +43,8 @@ Result<std::vector<T>> parse_list(const std::string& flag, const std::string& te
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> commands = {
-      stdio_command(), serve_command(),  chat_command(),          lookup_command(), gates_command(),
+      stdio_command(), serve_command(),  chat_command(),          lookup_command(),
+      gates_command(), teach_command(),  taught_command(),        forget_command(),
       table_command(), config_command(), client_config_command(), doctor_command()};
   return commands;
 }

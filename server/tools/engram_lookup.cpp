@@ -1,10 +1,13 @@
 #include "server/tools/engram_lookup.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "server/tools/bounded_text.h"
 #include "server/tools/field.h"
+#include "server/tools/taught_marks.h"
 #include "server/tools/text_source.h"
 
 namespace engramd::server {
@@ -23,6 +26,7 @@ constexpr std::size_t kTextBytesMax = 4000;  // some 1,300 tokens of numbers and
 // Rows of one order over all layers and heads of one position.
 struct OrderTotals {
   int n_rows = 0, n_occupied = 0, n_owned = 0, n_edited = 0;
+  std::int64_t edited_by = 0;  // the newest transaction
   bool known = false;
 };
 
@@ -36,6 +40,7 @@ OrderTotals totals_of(const engine::LookupPosition& position, int order) {
       totals.n_occupied += static_cast<int>(cell.occupied.value_or(false));
       totals.n_owned += static_cast<int>(cell.owned.value_or(false));
       totals.n_edited += cell.edited_by != 0 ? 1 : 0;
+      totals.edited_by = std::max(totals.edited_by, cell.edited_by);
     }
   }
   return totals;
@@ -127,6 +132,7 @@ json position_json(const engine::LookupPosition& position, std::size_t index, bo
       entry["rows_occupied"] = totals.n_occupied;
       entry["rows_owned"] = totals.n_owned;
       entry["rows_edited"] = totals.n_edited;
+      if (totals.edited_by != 0) entry["edited_by"] = totals.edited_by;
     }
     ngrams.push_back(std::move(entry));
   }
@@ -143,7 +149,7 @@ json position_json(const engine::LookupPosition& position, std::size_t index, bo
   return out;
 }
 
-mcp::ToolResult look_up(const json& arguments, const engine::LocalEngine& engine,
+mcp::ToolResult look_up(const json& arguments, engine::LocalEngine& engine,
                         std::int64_t positions_max) {
   const auto ids = encode_source(arguments, engine, positions_max);
   if (ids.has_error()) return mcp::ToolResult::error(ids.error().message);
@@ -152,7 +158,15 @@ mcp::ToolResult look_up(const json& arguments, const engine::LocalEngine& engine
   options.positions_max = positions_max;
   const auto report = engine.lookup(ids.value(), options);
   if (report.has_error()) return mcp::ToolResult::error(report.error().message);
-  return to_tool_result(report.value(), arguments.at("detail") == "rows");
+  std::set<std::int64_t> edited_by;
+  for (const engine::LookupPosition& position : report->positions) {
+    for (const engine::LookupNgram& ngram : position.ngrams) {
+      edited_by.insert(totals_of(position, ngram.order).edited_by);
+    }
+  }
+  mcp::ToolResult result = to_tool_result(report.value(), arguments.at("detail") == "rows");
+  add_taught_marks(edited_by, engine, result);
+  return result;
 }
 
 }  // namespace
@@ -181,6 +195,7 @@ std::vector<mcp::Field> lookup_output_fields() {
   ngram.push_back(integer("rows_occupied", "Of those, occupied."));
   ngram.push_back(integer("rows_owned", "Of those, owned by this N-gram."));
   ngram.push_back(integer("rows_edited", "Of those, edited since the table was shipped."));
+  ngram.push_back(integer("edited_by", "The newest transaction that did; absent: none."));
 
   std::vector<mcp::Field> token = all_required({
       integer("position", "Index of the token."),
@@ -232,6 +247,7 @@ mcp::Tool make_engram_lookup_tool(const Services& services) {
                                            {"ngrams", "rows"}),
                                     "ngrams"));
   tool.output = lookup_output_fields();
+  tool.output.push_back(taught_marks_field());
   tool.handler = [services](const std::shared_ptr<mcp::ToolCall>& call) {
     services.loader.when_ready([services, call](Result<engine::LocalEngine*> engine) {
       call->finish(engine.has_value() ? look_up(call->arguments(), *engine.value(),

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "server/tools/bounded_text.h"
 #include "server/tools/field.h"
+#include "server/tools/taught_marks.h"
 #include "server/tools/text_source.h"
 
 namespace engramd::server {
@@ -135,6 +137,7 @@ json position_json(const engine::GatePosition& position, std::size_t index) {
               {"bypassed", position.bypassed},
               {"owned", position.owned},
               {"rows_edited", position.n_edited},
+              {"edited_by", position.edited_by},
               {"layers", std::move(layers)}};
   if (position.ablation_delta_logprob) {
     out["ablation_delta_logprob"] = *position.ablation_delta_logprob;
@@ -206,13 +209,20 @@ void inspect(const std::shared_ptr<mcp::ToolCall>& call, const Services& service
                      "inspected " + std::to_string(done) + " of " + std::to_string(total));
     });
   };
-  const auto on_done = [call, post = services.post](Result<engine::GateReport> result) {
+  const auto on_done = [call, &engine, post = services.post](Result<engine::GateReport> result) {
     auto shared = std::make_shared<Result<engine::GateReport>>(std::move(result));
-    post([call, shared] {
-      call->finish(shared->has_value()
-                       ? to_tool_result(shared->value(), call->arguments().at("top"),
-                                        call->arguments().at("matrix_tokens"))
-                       : mcp::ToolResult::error(shared->error().message));
+    post([call, &engine, shared] {
+      if (shared->has_error()) {
+        return call->finish(mcp::ToolResult::error(shared->error().message));
+      }
+      std::set<std::int64_t> edited_by;
+      for (const engine::GatePosition& position : shared->value().positions) {
+        edited_by.insert(position.edited_by.begin(), position.edited_by.end());
+      }
+      mcp::ToolResult answer = to_tool_result(shared->value(), call->arguments().at("top"),
+                                              call->arguments().at("matrix_tokens"));
+      add_taught_marks(edited_by, engine, answer);
+      call->finish(std::move(answer));
     });
   };
   engine.inspect_gates(std::move(ids).value(), options, on_progress, on_done, call->stop_token());
@@ -252,6 +262,7 @@ std::vector<mcp::Field> gate_output_fields() {
            mcp::FieldType::kBoolean),
       list("owned", "Whether the table owns each of them.", mcp::FieldType::kBoolean),
       list("rows_edited", "How many rows of each were edited.", mcp::FieldType::kInteger),
+      list("edited_by", "The newest transaction that did; 0: none.", mcp::FieldType::kInteger),
       objects("layers", "One per Engram layer.",
               {required(integer("layer", "Layer index, from 0.")),
                per_stream("gate", "Gate per residual stream, 0 to 1."),
@@ -320,6 +331,7 @@ mcp::Tool make_gate_inspect_tool(const Services& services) {
       with_default(integer("matrix_tokens", "Tokens in the structured matrix.", {0, positions_max}),
                    std::min<std::int64_t>(512, services.options.limits.inspect_positions_max)));
   tool.output = gate_output_fields();
+  tool.output.push_back(taught_marks_field());
   tool.handler = [services](const std::shared_ptr<mcp::ToolCall>& call) {
     services.loader.when_ready([services, call](Result<engine::LocalEngine*> engine) {
       if (engine.has_value()) {

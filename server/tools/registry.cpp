@@ -11,6 +11,7 @@
 #include "server/tools/table_fold.h"
 #include "server/tools/table_get.h"
 #include "server/tools/table_history.h"
+#include "server/tools/table_teach.h"
 #include "server/tools/table_update.h"
 
 namespace engramd::server {
@@ -21,7 +22,8 @@ constexpr char kInstructions[] =
     "it reads by address. Use chat to ask the model, engram_lookup to see which N-grams of a text "
     "the tables own, gate_inspect to see which of them an answer rests on, table_get and "
     "table_update to read and change what the tables hold while the model serves, table_history "
-    "and table_rollback to see and undo changes, table_fold to make them the base, metrics for "
+    "and table_rollback to see and undo changes, table_fold to make them the base, table_teach to "
+    "write a fact into them so that the model says it, table_taught and table_forget, metrics for "
     "speed, memory and hit rates, doctor to find out what is wrong. The "
     "model loads in the background; the first calls may wait for it.";
 
@@ -58,7 +60,9 @@ mcp::Registry make_registry(const Services& services) {
                     make_gate_inspect_tool(services),   make_table_get_tool(services),
                     make_table_update_tool(services),   make_table_history_tool(services),
                     make_table_rollback_tool(services), make_table_fold_tool(services),
-                    make_metrics_tool(services),        make_doctor_tool(services)};
+                    make_table_teach_tool(services),    make_table_taught_tool(services),
+                    make_table_forget_tool(services),   make_metrics_tool(services),
+                    make_doctor_tool(services)};
   registry.resources = make_resources(services);
   registry.resource_templates = make_resource_templates(services);
   registry.changing.resources = true;  // the table's is there once the model is

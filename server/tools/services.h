@@ -20,6 +20,7 @@ struct Services {
   Post post;
   Post table_thread;        // the one thread on which table tools work
   Post doctor_thread = {};  // another one, for what waits for the network
+  Post teach_thread = {};   // another one: teaching takes minutes, and other edits go on
   // The backend that answers chats, when it can: the local engine after loading.
   using ChatReady = std::function<void(Result<engine::ChatBackend*>)>;
   std::function<void(ChatReady)> when_chat_ready;

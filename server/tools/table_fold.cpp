@@ -26,13 +26,13 @@ std::string place_of(const std::string& file, const engine::LiveTables& tables) 
 }
 
 Result<mcp::ToolResult> fold(TableJob& job) {
-  engine::LiveTables& tables = job.editor.tables();
+  engine::LiveTables& tables = job.engine.editor().tables();
   const std::string path = place_of(job.arguments.at("file"), tables);
   engine::ExportOptions options;
   options.ngrams_as_rows = job.arguments.at("bucket");
   options.stop = job.stop;
   options.progress = [&job](std::int64_t done_bytes, std::int64_t total_bytes) {
-    job.progress(done_bytes, total_bytes);
+    job.progress(done_bytes, total_bytes, "bytes written");
   };
   const auto report = engine::fold_and_switch(tables, path, job.arguments.at("author"), options);
   if (!report) return report.error();
@@ -89,7 +89,7 @@ mcp::Tool make_table_fold_tool(const Services& services) {
       integer("ngrams_carried", "Of those, kept."),
       integer("conflicts", "Rows that several edits wanted; the newest was written."),
   });
-  tool.handler = long_table_handler(services, fold);
+  tool.handler = long_table_handler(services, services.table_thread, fold);
   return tool;
 }
 

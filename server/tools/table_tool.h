@@ -7,27 +7,29 @@
 #include <memory>
 #include <stop_token>
 
-#include "engine/runtime/table_editor.h"
+#include "engine/runtime/local_engine.h"
 #include "mcp/registry.h"
 #include "server/tools/services.h"
 
 namespace engramd::server {
 
-// One call, on the table thread.
+// One call, on the thread that its handler names.
 struct TableJob {
   const mcp::json& arguments;
-  engine::TableEditor& editor;
+  engine::LocalEngine& engine;
   std::stop_token stop;  // the client cancelled
-  std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress;
+  // Any thread. what: the unit, in words.
+  std::function<void(std::int64_t n_done, std::int64_t n_total, const char* what)> progress;
 };
 
 using TableWork =
     std::function<Result<mcp::ToolResult>(const mcp::json& arguments, engine::TableEditor& editor)>;
 std::function<void(std::shared_ptr<mcp::ToolCall>)> table_handler(const Services& services,
                                                                   TableWork work);
-// For work that lasts: says how far it is, looks at the stop.
+// For work that lasts: says how far it is, looks at the stop. thread: of the services.
 using LongTableWork = std::function<Result<mcp::ToolResult>(TableJob& job)>;
 std::function<void(std::shared_ptr<mcp::ToolCall>)> long_table_handler(const Services& services,
+                                                                       Post thread,
                                                                        LongTableWork work);
 
 }  // namespace engramd::server

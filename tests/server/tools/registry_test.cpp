@@ -34,7 +34,8 @@ TEST_F(RegistryTest, StrictClientsAcceptEverything) {
   }
   EXPECT_THAT(names,
               ElementsAre("chat", "engram_lookup", "gate_inspect", "table_get", "table_update",
-                          "table_history", "table_rollback", "table_fold", "metrics", "doctor"));
+                          "table_history", "table_rollback", "table_fold", "table_teach",
+                          "table_taught", "table_forget", "metrics", "doctor"));
 }
 
 // An empty list asks for nothing; as "no layers" it would have been answered with all of them.

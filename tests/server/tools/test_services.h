@@ -66,6 +66,7 @@ struct TestServices {
             .post = post(),
             .table_thread = [](const std::function<void()>& function) { function(); },
             .doctor_thread = [](const std::function<void()>& function) { function(); },
+            .teach_thread = [](const std::function<void()>& function) { function(); },
             .when_chat_ready =
                 [this](const Services::ChatReady& ready) {
                   if (backend_error) return ready(*backend_error);
