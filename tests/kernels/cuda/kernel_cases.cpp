@@ -228,13 +228,8 @@ KernelCase engram_update_case(std::int64_t n, int n_streams, int width, bool one
 
 double normalised_error(const std::vector<float>& got, const std::vector<float>& expected) {
   if (got.size() != expected.size()) return INFINITY;
-  double error = 0;
-  double power = 1e-30;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    error += (double{got[i]} - expected[i]) * (double{got[i]} - expected[i]);
-    power += double{expected[i]} * expected[i];
-  }
-  return std::isnan(error) ? INFINITY : error / power;
+  const double error = test::nmse(got, expected);
+  return std::isnan(error) ? INFINITY : error;
 }
 
 std::vector<KernelCase> backend_cases(CaseSize size) {
