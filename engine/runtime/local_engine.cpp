@@ -241,8 +241,10 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
                              std::move(*prompts), std::move(chosen->backend), std::move(*cache));
   impl->facts.device_plan = std::move(device_plan);
   impl->facts.device_note = std::move(chosen->note);
-  if (options.device != "auto" && !impl->facts.device_note.empty()) {  // another one was asked for
-    impl->facts.warnings.push_back(impl->facts.device_note);
+  // Where a GPU was asked for, or one is there and not used, that is worth a warning.
+  const std::string& note = impl->facts.device_note;
+  if (!note.empty() && (options.device != "auto" || !kernels::list_gpus().gpus.empty())) {
+    impl->facts.warnings.push_back(note);
   }
   impl->facts.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
