@@ -36,7 +36,8 @@ std::vector<OptionRow> basic_rows() {
       {.key = "model.device",
        .member = field(&O::model, &M::device),
        .syntax = Syntax::kDevice,
-       .help = "Where the model runs; auto takes a GPU when there is one.",
+       .help = "Where the model runs; auto takes a GPU that has room for it and computes what the "
+               "processor does.",
        .flag = "--device"},
       {.key = "model.backend",
        .member = choice(&O::model, &M::backend, backends),

@@ -7,7 +7,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost1.81-dev libtomlplusplu
 nlohmann-json3-dev libspdlog-dev libsqlite3-dev libpcre2-dev libutf8proc-dev nettle-dev \
 liburing-dev libssl-dev"
 # The tests, besides Node.js, which need_node below adds where it is missing.
-test_packages="libgtest-dev libgmock-dev zlib1g-dev tinyproxy-bin"
+test_packages="libgtest-dev libgmock-dev zlib1g-dev tinyproxy-bin libboost-context1.81-dev"
 # What .ci/run adds: format and tidy, the compiler with libFuzzer, a linker that takes a quarter of
 # the usual one's time on the sanitizers' large programs, and git for the list of files.
 ci_packages="clang clang-format clang-tidy libclang-rt-14-dev lld git"

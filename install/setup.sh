@@ -47,8 +47,11 @@ need_packages $build_packages
 
 step "building Release in build/release"
 need_disk . 1000 "the build"
-if command -v nvcc >/dev/null; then
-  echo "nvcc is installed; this version has no CUDA code, so the build is for the CPU"
+nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) || nvcc=
+if [ -n "$nvcc" ]; then
+  echo "with CUDA: $nvcc compiles the kernels for every GPU from sm_75 on, which takes a minute or two"
+else
+  echo "without CUDA: there is no nvcc; the CUDA Toolkit 13 and this script again add the GPU backend"
 fi
 # A tree in which test.sh has built the tests keeps them; a new one does without GoogleTest.
 if [ -f build/release/CMakeCache.txt ]; then

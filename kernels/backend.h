@@ -1,11 +1,16 @@
 // Backend: the coarse operations of a forward pass, the one virtual seam of the engine. A scalar
-// implementation (cpu/reference) is the oracle; cpu/ is the fast one; a device backend follows.
+// implementation (cpu/reference) is the oracle; cpu/ is the fast one; cuda/ runs on a GPU.
 // Threads: one thread (the engine's) calls a Backend at a time; a fast backend may use its own pool
 // inside a call. Activations are fp32, row-major. Operations never allocate per token beyond
 // their own scratch, never log, never fail: shapes are asserted, inputs were validated at load.
 //
+// Pointers to activations, caches and their scales lie in the backend's own memory (allocate); all
+// else is the process's: weights, tokens, slots, block tables, rows of the Engram table, what a
+// trace or `chosen` is written to. Weights must not change or move while the backend is used.
+//
 // Every operation treats each token alone and in a fixed order of additions, so results do not
-// depend on the batch, the chunking of a prompt or the number of threads.
+// depend on the batch, the chunking of a prompt or the number of threads. On a GPU they do, by
+// rounding: few tokens take other kernels than many.
 // Formulas: install/models/engram-nano/ARCHITECTURE.md, which names their papers.
 #pragma once
 
@@ -137,6 +142,19 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
   virtual int n_threads() const = 0;
+
+  // Memory of its own, of undefined content. download() waits for all operations before it.
+  virtual bool on_host() const = 0;  // the process may read and write it
+  virtual void* allocate(std::int64_t bytes) = 0;
+  virtual void release(void* memory) = 0;
+  virtual void upload(void* to, const void* from, std::int64_t bytes) = 0;
+  virtual void download(void* to, const void* from, std::int64_t bytes) = 0;
+
+  // out[i] = x[rows[i]]; rows ascend, and out may be x. x: [.., width].
+  virtual void gather_rows(const float* x, std::span<const std::int32_t> rows, std::int64_t width,
+                           float* out) = 0;
+  // x to the nearest kF16 or kBF16 value, in place. x: [n].
+  virtual void round_values(DType dtype, std::int64_t n, float* x) = 0;
 
   // streams: [n_tokens, n_streams, hidden_size], every stream the token's row of table
   // [vocab_size, hidden_size] (bf16).

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "engine/checkpoint/model_config.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "server/logging.h"
 #include "server/model_folder.h"
 
@@ -46,6 +47,7 @@ Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& conf
   facts.hidden_size = model.value().hidden_size;
   facts.num_hidden_layers = model.value().num_hidden_layers;
   if (model.value().engram) add_engram_facts(*model.value().engram, facts);
+  facts.has_gpu = config.options.model.device != "cpu" && !kernels::list_gpus().gpus.empty();
   std::error_code error;  // what cannot be looked at does not exist for us
   facts.table_exists = fs::is_regular_file(config.options.table.path, error);
   facts.tokenizer_exists = fs::exists(config.options.layout.tokenizer_name_or_path, error);

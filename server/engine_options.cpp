@@ -24,6 +24,8 @@ engine::LocalEngineOptions to_engine_options(const config::Options& options,
                                              std::string model_folder) {
   engine::LocalEngineOptions out;
   out.model_folder = std::move(model_folder);
+  out.device = options.model.device;
+  out.gpu_memory_utilization = options.inference.gpu_memory_utilization;
   out.backend = word_of(options, "model.backend");
   out.dtype = word_of(options, "model.dtype");
   out.threads = static_cast<int>(options.inference.threads);

@@ -71,6 +71,8 @@ void log_warnings(spdlog::logger& logger, const std::vector<std::string>& lines)
 void log_table_loaded(spdlog::logger& logger, const engine::ModelFacts& facts,
                       std::int64_t table_bytes) {
   log_warnings(logger, facts.warnings);
+  logger.info("[device] the model runs on {}{}{}", facts.backend,
+              facts.device_note.empty() ? "" : ": ", facts.device_note);
   const auto rows =
       std::accumulate(facts.engram_rows.begin(), facts.engram_rows.end(), std::int64_t{0});
   logger.info("[engram] {}, host memory reserved: {:.2f} GB", how_held(facts.engram_mode),

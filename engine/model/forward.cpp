@@ -1,18 +1,11 @@
 #include "engine/model/forward.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "kernels/device_error.h"
 
 namespace engramd::engine {
-
-namespace {
-
-// Grows only: no allocation per token once the largest batch has been seen.
-void grow(std::vector<float>& buffer, std::int64_t size) {
-  if (static_cast<std::int64_t>(buffer.size()) < size)
-    buffer.resize(static_cast<std::size_t>(size));
-}
-
-}  // namespace
 
 Forward::Forward(const Model& model, kernels::Backend& backend)
     : model_(&model), backend_(&backend) {}
@@ -21,31 +14,41 @@ void Forward::reserve(std::int64_t n_tokens, std::int64_t n_logits) {
   const ModelConfig& c = model_->config;
   const std::int64_t n = c.hc_mult;
   const kernels::LatentAttention& attention = model_->layers.front().attention;
-  grow(streams_, n_tokens * n * c.hidden_size);
-  for (auto* buffer : {&x_, &normed_, &y_}) grow(*buffer, n_tokens * c.hidden_size);
-  grow(post_, n_tokens * n);
-  grow(comb_, n_tokens * n * n);
-  grow(query_, n_tokens * attention.query_width());
-  grow(latent_, n_tokens * attention.latent_width());
-  grow(attended_, n_tokens * attention.output_width());
-  grow(logits_, n_logits * c.vocab_size);
+  streams_.grow(n_tokens * n * c.hidden_size);
+  for (auto* buffer : {&x_, &normed_, &y_}) buffer->grow(n_tokens * c.hidden_size);
+  post_.grow(n_tokens * n);
+  comb_.grow(n_tokens * n * n);
+  query_.grow(n_tokens * attention.query_width());
+  latent_.grow(n_tokens * attention.latent_width());
+  attended_.grow(n_tokens * attention.output_width());
+  logits_.grow(n_logits * c.vocab_size);
   if (model_->layout.layers.empty()) return;
-  grow(rows_, n_tokens * model_->layout.columns_width());
-  grow(key_, n_tokens * n * c.hidden_size);
-  grow(value_, n_tokens * c.hidden_size);
+  rows_.grow(n_tokens * model_->layout.columns_width());
+  key_.grow(n_tokens * n * c.hidden_size);
+  value_.grow(n_tokens * c.hidden_size);
 }
 
 std::int64_t Forward::activation_bytes() const {
-  std::size_t n = 0;
+  std::int64_t n = 0;
   for (const auto* buffer : {&streams_, &x_, &normed_, &y_, &post_, &comb_, &query_, &latent_,
                              &attended_, &rows_, &key_, &value_, &logits_}) {
     n += buffer->capacity();
   }
-  return static_cast<std::int64_t>(n * sizeof(float));
+  return n * static_cast<std::int64_t>(sizeof(float));
 }
 
+// The one place where a device's failure becomes an error.
 Result<std::span<const float>> Forward::run(const ForwardBatch& batch, std::stop_token stop,
                                             ForwardTrace* trace) {
+  try {
+    return compute(batch, std::move(stop), trace);
+  } catch (const kernels::DeviceError& error) {
+    return unavailable(error.what());
+  }
+}
+
+Result<std::span<const float>> Forward::compute(const ForwardBatch& batch, std::stop_token stop,
+                                                ForwardTrace* trace) {
   const auto n_tokens = static_cast<std::int64_t>(batch.tokens.size());
   ENGRAMD_ASSERT(batch.slots.size() == batch.tokens.size());
   reserve(n_tokens, static_cast<std::int64_t>(batch.logits_of.size()));
@@ -61,13 +64,12 @@ Result<std::span<const float>> Forward::run(const ForwardBatch& batch, std::stop
     feed_forward(layer, batch, i, trace);
     if (trace != nullptr && trace->want_hidden) {
       const std::int64_t size = n_tokens * model_->config.hc_mult * model_->config.hidden_size;
-      trace->hidden.emplace_back(streams_.begin(), streams_.begin() + size);
+      trace->hidden.push_back(streams_.copy(size));
     }
   }
   if (trace != nullptr && trace->want_final) {
     final_norm(n_tokens);
-    trace->final_hidden.assign(normed_.begin(),
-                               normed_.begin() + n_tokens * model_->config.hidden_size);
+    trace->final_hidden = normed_.copy(n_tokens * model_->config.hidden_size);
   }
   return logits(batch);
 }
@@ -84,9 +86,10 @@ Result<void> Forward::engram(const ModelLayer& layer, const ForwardBatch& batch,
   if (!rows) return rows.error();
   backend_->engram_gather(batch.engram_rows->format(block.index), rows->data(), n_tokens,
                           model_->layout.n_columns(), rows_.data());
-  round_row_values(
-      batch.engram_rows->row_dtype(),
-      {rows_.data(), static_cast<std::size_t>(n_tokens * model_->layout.columns_width())});
+  // To what engram.lookup_dtype names. The bundled codec's values are exact in all three.
+  if (const kernels::DType dtype = batch.engram_rows->row_dtype(); dtype != kernels::DType::kF32) {
+    backend_->round_values(dtype, n_tokens * model_->layout.columns_width(), rows_.data());
+  }
   const kernels::LinearTask tasks[] = {{&block.key_proj, key_.data()},
                                        {&block.value_proj, value_.data()}};
   backend_->linear(rows_.data(), n_tokens, tasks);
@@ -159,16 +162,11 @@ std::span<const float> Forward::logits(const ForwardBatch& batch) {
   const ModelConfig& c = model_->config;
   const auto n_logits = static_cast<std::int64_t>(batch.logits_of.size());
   const std::int64_t width = std::int64_t{c.hc_mult} * c.hidden_size;
-  for (std::int64_t i = 0; i < n_logits; ++i) {  // ascending, so moving down never overwrites
-    const std::int64_t token = batch.logits_of[static_cast<std::size_t>(i)];
-    if (token != i) {
-      std::copy_n(streams_.begin() + token * width, width, streams_.begin() + i * width);
-    }
-  }
+  backend_->gather_rows(streams_.data(), batch.logits_of, width, streams_.data());
   final_norm(n_logits);
   const kernels::LinearTask output[] = {{&model_->head, logits_.data()}};
   backend_->linear(normed_.data(), n_logits, output);
-  return {logits_.data(), static_cast<std::size_t>(n_logits * c.vocab_size)};
+  return logits_.view(n_logits * c.vocab_size);
 }
 
 }  // namespace engramd::engine

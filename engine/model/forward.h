@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engram/prefetcher.h"
+#include "engine/model/activation.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
 
@@ -44,14 +45,16 @@ class Forward {
   Forward(const Model& model, kernels::Backend& backend);
 
   // Logits [logits_of.size(), vocab_size], valid until the next run; empty when `stop` was
-  // requested between layers. Then, and after an error (a table row that cannot be read), the
-  // caches hold entries that must not be relied on.
+  // requested between layers. Then, and after an error (a table row that cannot be read, a GPU that
+  // failed), the caches hold entries that must not be relied on.
   Result<std::span<const float>> run(const ForwardBatch& batch, std::stop_token stop,
                                      ForwardTrace* trace = nullptr);
 
   std::int64_t activation_bytes() const;
 
  private:
+  Result<std::span<const float>> compute(const ForwardBatch& batch, std::stop_token stop,
+                                         ForwardTrace* trace);
   void reserve(std::int64_t n_tokens, std::int64_t n_logits);
   Result<void> engram(const ModelLayer& layer, const ForwardBatch& batch, ForwardTrace* trace);
   void attention(const ModelLayer& layer, const ForwardBatch& batch, std::size_t layer_index);
@@ -62,18 +65,18 @@ class Forward {
 
   const Model* model_;
   kernels::Backend* backend_;
-  std::vector<float> streams_;     // [n_tokens, n_streams, hidden_size]
-  std::vector<float> x_, normed_;  // [n_tokens, hidden_size]
-  std::vector<float> y_;           // [n_tokens, hidden_size]
-  std::vector<float> post_;        // [n_tokens, n_streams]
-  std::vector<float> comb_;        // [n_tokens, n_streams, n_streams]
-  std::vector<float> query_;       // [n_tokens, heads * (qk_nope + qk_rope)]
-  std::vector<float> latent_;      // [n_tokens, kv_lora_rank + qk_rope]
-  std::vector<float> attended_;    // [n_tokens, heads * v_head_dim]
-  std::vector<float> rows_;        // [n_tokens, columns_width]
-  std::vector<float> key_;         // [n_tokens, n_streams, hidden_size]
-  std::vector<float> value_;       // [n_tokens, hidden_size]
-  std::vector<float> logits_;      // [n_logits, vocab_size]
+  Activation streams_{*backend_};                // [n_tokens, n_streams, hidden_size]
+  Activation x_{*backend_}, normed_{*backend_};  // [n_tokens, hidden_size]
+  Activation y_{*backend_};                      // [n_tokens, hidden_size]
+  Activation post_{*backend_};                   // [n_tokens, n_streams]
+  Activation comb_{*backend_};                   // [n_tokens, n_streams, n_streams]
+  Activation query_{*backend_};                  // [n_tokens, heads * (qk_nope + qk_rope)]
+  Activation latent_{*backend_};                 // [n_tokens, kv_lora_rank + qk_rope]
+  Activation attended_{*backend_};               // [n_tokens, heads * v_head_dim]
+  Activation rows_{*backend_};                   // [n_tokens, columns_width]
+  Activation key_{*backend_};                    // [n_tokens, n_streams, hidden_size]
+  Activation value_{*backend_};                  // [n_tokens, hidden_size]
+  Activation logits_{*backend_};                 // [n_logits, vocab_size]
 };
 
 }  // namespace engramd::engine

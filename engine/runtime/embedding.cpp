@@ -49,8 +49,9 @@ Result<void> Embedding::prepare() {
   if (!step_) {
     std::size_t longest = 0;
     for (const auto& input : job_.inputs) longest = std::max(longest, input.size());
-    auto cache = KvCache::make(*model_, kernels::DType::kF32,
-                               static_cast<std::int64_t>(longest) / kernels::kBlockTokens + 1);
+    auto cache =
+        KvCache::make(*model_, kernels::DType::kF32,
+                      static_cast<std::int64_t>(longest) / kernels::kBlockTokens + 1, backend_);
     if (cache.has_error()) return cache.error();
     cache_ = std::move(*cache);
     step_ = std::make_unique<Step>(*model_, *backend_, *cache_);

@@ -97,7 +97,8 @@ bool GateInspection::done(Result<GateReport> result) {
 
 bool GateInspection::prepare() {
   const auto n_tokens = static_cast<std::int64_t>(job_.ids.size());
-  auto cache = KvCache::make(*model_, kernels::DType::kF32, n_tokens / kernels::kBlockTokens + 1);
+  auto cache =
+      KvCache::make(*model_, kernels::DType::kF32, n_tokens / kernels::kBlockTokens + 1, backend_);
   if (cache.has_error()) {
     done(cache.error());
     return false;

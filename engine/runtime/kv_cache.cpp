@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "kernels/device_error.h"
+
 namespace engramd::engine {
 
 namespace {
@@ -39,7 +41,8 @@ std::int64_t KvCache::bytes_per_block(const Model& model, DType dtype) {
           n_engram * entry_bytes(DType::kF32, conv_width(model)));
 }
 
-Result<KvCache> KvCache::make(const Model& model, DType dtype, std::int64_t n_blocks) {
+Result<KvCache> KvCache::make(const Model& model, DType dtype, std::int64_t n_blocks,
+                              kernels::Backend* backend) {
   KvCache cache;
   cache.n_blocks_ = n_blocks;
   cache.block_bytes_ = bytes_per_block(model, dtype);
@@ -48,12 +51,22 @@ Result<KvCache> KvCache::make(const Model& model, DType dtype, std::int64_t n_bl
   for (std::size_t i = 0; i < model.layout.layers.size(); ++i) {
     cache.add_region(DType::kF32, conv_width(model));
   }
-  // Reserved, not committed: a block costs memory from its first use on.
-  void* memory = mmap(nullptr, static_cast<std::size_t>(cache.bytes_), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    return environment_error("cannot reserve " + std::to_string(cache.bytes_) +
-                             " bytes for the KV cache; lower inference.max_batch_size");
+  void* memory = nullptr;
+  if (backend != nullptr && !backend->on_host()) {
+    cache.backend_ = backend;
+    try {
+      memory = backend->allocate(cache.bytes_);
+    } catch (const kernels::DeviceError& error) {
+      return unavailable(std::string("the KV cache: ") + error.what() +
+                         "; lower inference.max_batch_size or inference.kv_cache_limit_gb");
+    }
+  } else {  // reserved, not committed: a block costs memory from its first use on
+    memory = mmap(nullptr, static_cast<std::size_t>(cache.bytes_), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      return environment_error("cannot reserve " + std::to_string(cache.bytes_) +
+                               " bytes for the KV cache; lower inference.max_batch_size");
+    }
   }
   cache.base_ = static_cast<std::uint8_t*>(memory);
   cache.n_holders_.assign(static_cast<std::size_t>(n_blocks), 0);
@@ -83,6 +96,7 @@ KvCache::KvCache(KvCache&& other) noexcept {
 }
 
 KvCache& KvCache::operator=(KvCache&& other) noexcept {
+  std::swap(backend_, other.backend_);
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
   std::swap(n_blocks_, other.n_blocks_);
@@ -95,7 +109,11 @@ KvCache& KvCache::operator=(KvCache&& other) noexcept {
 }
 
 KvCache::~KvCache() {
-  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
+  if (backend_ != nullptr) {
+    backend_->release(base_);
+  } else if (base_ != nullptr) {
+    munmap(base_, static_cast<std::size_t>(bytes_));
+  }
 }
 
 std::optional<BlockId> KvCache::take_block() {

@@ -1,7 +1,7 @@
 // KvCache: the paged store behind attention and the Engram convolution: per token and layer the
 // latent and rotated key part, per token and Engram layer the convolution's normed inputs. Entries
 // are addressed by position, so truncating a sequence is only forgetting its last blocks.
-// Engine thread only. Memory is reserved once and touched on first use.
+// Engine thread only. Memory is reserved once; the process's is touched on first use.
 // Not here: which sequence owns a block (sequence), when to make room (scheduler).
 #pragma once
 
@@ -24,7 +24,9 @@ Result<kernels::DType> kv_cache_dtype_from(const std::string& name);
 
 class KvCache {
  public:
-  static Result<KvCache> make(const Model& model, kernels::DType dtype, std::int64_t n_blocks);
+  // `backend`: whose memory it lies in; it outlives the cache. nullptr: the process's.
+  static Result<KvCache> make(const Model& model, kernels::DType dtype, std::int64_t n_blocks,
+                              kernels::Backend* backend = nullptr);
   static std::int64_t bytes_per_block(const Model& model, kernels::DType dtype);
 
   KvCache(KvCache&& other) noexcept;
@@ -60,6 +62,7 @@ class KvCache {
   };
   void add_region(kernels::DType dtype, int width);
 
+  kernels::Backend* backend_ = nullptr;  // of device memory
   std::uint8_t* base_ = nullptr;
   std::int64_t bytes_ = 0;
   std::int64_t n_blocks_ = 0;

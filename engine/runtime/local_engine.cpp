@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "engine/engram/row_codec.h"
+#include "engine/runtime/device_check.h"
+#include "engine/runtime/device_choice.h"
 #include "engine/runtime/embedding.h"
 #include "engine/runtime/gate_inspection.h"
 #include "engine/runtime/prompt.h"
@@ -14,16 +16,6 @@
 namespace engramd::engine {
 
 namespace {
-
-Result<std::unique_ptr<kernels::Backend>> open_backend(const LocalEngineOptions& options) {
-  if (options.backend == "reference") return kernels::make_reference_backend();
-  auto backend =
-      kernels::make_cpu_backend({options.backend, options.threads, options.dtype == "bfloat16"});
-  if (backend) return backend;
-  return unavailable(
-      "model.backend: expected auto, reference, portable, avx2 or avx512 as far as " +
-      std::string("this processor has them, got ") + options.backend);
-}
 
 // As many blocks as max_batch_size contexts of full length need, or as fit into the byte limit.
 Result<std::int64_t> plan_cache(const Model& model, kernels::DType dtype,
@@ -41,6 +33,28 @@ Result<std::int64_t> plan_cache(const Model& model, kernels::DType dtype,
                             " bytes, got a limit of " + std::to_string(options.kv_cache_bytes_max));
   }
   return std::min(wanted, affordable);
+}
+
+// A GPU serves only when it computes what the processor does; `auto` goes on without it.
+Result<ChosenBackend> choose_checked_backend(const Model& model, const LiveTables& tables,
+                                             const LocalEngineOptions& options,
+                                             std::int64_t kv_cache_bytes) {
+  auto chosen = choose_backend(model, options, kv_cache_bytes);
+  if (chosen.has_error() || chosen->backend->on_host()) return chosen;
+  LocalEngineOptions on_cpu = options;
+  on_cpu.device = "cpu";
+  auto cpu = choose_backend(model, on_cpu, 0);
+  if (cpu.has_error()) return cpu.error();
+  const auto error = device_error(model, tables, *chosen->backend, *cpu->backend);
+  const double error_max = options.dtype == "bfloat16" ? kRoundedDeviceErrorMax : kDeviceErrorMax;
+  if (error.has_value() && *error <= error_max) return chosen;
+  const std::string why = error.has_error() ? error.error().message
+                                            : "the GPU's logits differ from the processor's by " +
+                                                  std::to_string(*error) + ", expected at most " +
+                                                  std::to_string(error_max);
+  if (options.device != "auto") return unavailable("model.device: " + why);
+  cpu->note = why;
+  return cpu;
 }
 
 // A tokenizer that does not belong to the table would hash every N-gram to a valid but wrong row.
@@ -72,7 +86,7 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
   facts.name = model_name_of(options.model_folder);
   facts.model_type = config.model_type;
   facts.backend = backend.name();
-  facts.dtype = options.backend == "reference" ? "float32" : options.dtype;
+  facts.dtype = options.backend == "reference" && backend.on_host() ? "float32" : options.dtype;
   facts.threads = backend.n_threads();
   facts.vocab_size = config.vocab_size;
   facts.compressed_vocab_size = model.token_map.n_classes;
@@ -114,7 +128,7 @@ ModelFacts describe(const Model& model, const LiveTables& tables, const LocalEng
 
 TeacherOptions teacher_options(const LocalEngineOptions& options, const kernels::Backend& backend) {
   TeacherOptions teacher;
-  teacher.backend = backend.name();
+  teacher.backend = backend.on_host() ? backend.name() : "auto";  // it teaches on the processor
   teacher.bfloat16_activations = options.dtype == "bfloat16";
   if (const auto dtype = kv_cache_dtype_from(options.kv_cache_dtype); dtype.has_value()) {
     teacher.kv_cache_dtype = *dtype;
@@ -212,17 +226,26 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   if (tables.has_error()) return tables.error();
   auto prompts = PromptEncoder::open(options.model_folder, (*model)->config);
   if (prompts.has_error()) return prompts.error();
-  auto backend = open_backend(options);
-  if (backend.has_error()) return backend.error();
   const auto dtype = kv_cache_dtype_from(options.kv_cache_dtype);
   if (dtype.has_error()) return dtype.error();
   const auto n_blocks = plan_cache(**model, *dtype, options);
   if (n_blocks.has_error()) return n_blocks.error();
-  auto cache = KvCache::make(**model, *dtype, *n_blocks);
+  const std::int64_t cache_bytes = *n_blocks * KvCache::bytes_per_block(**model, *dtype);
+  std::string device_plan = text_of(plan_device_memory(**model, options, cache_bytes));
+  auto chosen = choose_checked_backend(**model, **tables, options, cache_bytes);
+  if (chosen.has_error()) return chosen.error();
+  auto cache = KvCache::make(**model, *dtype, *n_blocks, chosen->backend.get());
   if (cache.has_error()) return cache.error();
   auto impl =
       std::make_unique<Impl>(options, std::move(*model), std::move(*tables), std::move(*tokenizer),
-                             std::move(*prompts), std::move(*backend), std::move(*cache));
+                             std::move(*prompts), std::move(chosen->backend), std::move(*cache));
+  impl->facts.device_plan = std::move(device_plan);
+  impl->facts.device_note = std::move(chosen->note);
+  // Where a GPU was asked for, or one is there and not used, that is worth a warning.
+  const std::string& note = impl->facts.device_note;
+  if (!note.empty() && (options.device != "auto" || !kernels::list_gpus().gpus.empty())) {
+    impl->facts.warnings.push_back(note);
+  }
   impl->facts.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started).count();
   return std::unique_ptr<LocalEngine>(new LocalEngine(std::move(impl)));

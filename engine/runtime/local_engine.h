@@ -23,11 +23,13 @@
 namespace engramd::engine {
 
 struct LocalEngineOptions {
-  std::string model_folder;                // config.json, model.safetensors, tokenizer.json ...
-  std::string backend = "auto";            // auto, reference, avx512, avx2, portable
-  std::string dtype = "float32";           // arithmetic of the fast backend: float32, bfloat16
-  int threads = 0;                         // 0: all cores
-  int max_batch_size = 8;                  // sequences decoded together
+  std::string model_folder;             // config.json, model.safetensors, tokenizer.json ...
+  std::string device = "auto";          // auto, cpu, cuda:N
+  double gpu_memory_utilization = 0.9;  // share of a GPU's memory that may be used
+  std::string backend = "auto";         // on the processor: auto, reference, avx512, avx2, portable
+  std::string dtype = "float32";        // arithmetic of the fast backend: float32, bfloat16
+  int threads = 0;                      // 0: all cores
+  int max_batch_size = 8;               // sequences decoded together
   std::string kv_cache_dtype = "float32";  // float32, bfloat16, fp8
   std::int64_t kv_cache_bytes_max = 0;     // 0: room for max_batch_size full contexts
   int prefill_chunk_tokens = 256;
@@ -45,7 +47,9 @@ struct ModelFacts {  // what was opened, for reports and for checking the users'
   std::string name;  // the folder's name
   std::string folder;
   std::string model_type;
-  std::string backend;  // what runs: "avx512", "reference" ...
+  std::string backend;      // what runs: "avx512", "reference", "cuda:0" ...
+  std::string device_plan;  // what a GPU must hold for it, whether it runs on one or not
+  std::string device_note;  // why no GPU is used, where one could have been meant; or empty
   std::string dtype;
   int threads = 0;
   std::int64_t vocab_size = 0;

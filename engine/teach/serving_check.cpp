@@ -17,7 +17,8 @@ Result<std::unique_ptr<ServingCheck>> ServingCheck::make(const Model& model,
                                                          kernels::Backend& backend,
                                                          kernels::DType kv_cache_dtype,
                                                          std::int64_t n_tokens_max) {
-  auto cache = KvCache::make(model, kv_cache_dtype, n_tokens_max / kernels::kBlockTokens + 1);
+  auto cache =
+      KvCache::make(model, kv_cache_dtype, n_tokens_max / kernels::kBlockTokens + 1, &backend);
   if (cache.has_error()) return cache.error();
   return std::unique_ptr<ServingCheck>(new ServingCheck(model, backend, std::move(*cache)));
 }

@@ -12,10 +12,11 @@
 #include "kernels/cpu/cpu_split.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"
+#include "kernels/host_backend.h"
 
 namespace engramd::kernels {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   CpuBackend(const VectorKernels& vector, int threads, bool bfloat16_activations);
 

@@ -111,8 +111,8 @@ std::string plan_text(const Result<engine::TableMemoryPlan>& plan) {
          engine::gigabytes(plan->checksums_bytes) + ", owner tags " +
          engine::gigabytes(plan->owner_bytes) + ", hot rows " +
          engine::gigabytes(plan->cache_bytes) + ", buffers " +
-         engine::gigabytes(plan->buffer_bytes) +
-         (plan->direct_io ? ", past the page cache\n" : "\n");
+         engine::gigabytes(plan->buffer_bytes) + (plan->direct_io ? ", past the page cache" : "") +
+         "; of a GPU's memory nothing, rows stay in host memory\n";
 }
 
 // Where serving goes instead when the edits of these tables say that they moved on.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/cuda/cuda_backend.h"
 #include "server/daemon_lock.h"
 #include "server/doctor/check.h"
 #include "server/model_folder.h"
@@ -220,13 +221,34 @@ Check port_check(const config::ServerOptions& server, bool daemon_runs) {
           "choose another one with --port, or end the program that has it"};
 }
 
+Check gpu_check(const Examination& examination) {
+  const kernels::GpuList list = kernels::list_gpus();
+  if (list.gpus.empty()) return not_checked("machine.gpu", list.problem);
+  Check check = {"machine.gpu", CheckStatus::kPass, "", ""};
+  for (const kernels::GpuFacts& gpu : list.gpus) {
+    check.detail += formatted("cuda:%d %s (sm_%d), %s of %s free; ", gpu.index, gpu.name.c_str(),
+                              gpu.compute_capability, size_text(gpu.free_bytes).c_str(),
+                              size_text(gpu.total_bytes).c_str());
+  }
+  if (examination.engine.has_error()) {
+    check.detail += "no model is open";
+    return check;
+  }
+  const engine::ModelFacts& facts = examination.engine.value()->facts();
+  check.detail += "the model runs on " + facts.backend + " and needs " + facts.device_plan;
+  if (facts.device_note.empty()) return check;
+  check.status = CheckStatus::kWarn;
+  check.remedy = facts.device_note;
+  return check;
+}
+
 }  // namespace
 
 std::vector<Check> local_checks(const Examination& examination) {
   const config::Options& options = examination.config.options;
   std::vector<Check> checks = {model_files_check(examination.config)};
   engine_checks(examination, checks);
-  checks.push_back(not_checked("machine.gpu", "this version computes on the processor only"));
+  checks.push_back(gpu_check(examination));
   checks.push_back(state_check(options.table));
   checks.push_back(token_check(options.table));
   const std::string daemon = DaemonLock::holder(options.table.state_folder);

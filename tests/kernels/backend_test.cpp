@@ -1,5 +1,5 @@
 // Every operation of every fast backend against the scalar reference, over shapes that fill no
-// vector, no tile and no cache block.
+// vector, no tile and no cache block. "cuda" are the GPU's kernels on the block executor.
 #include "kernels/backend.h"
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/number_formats.h"
+#include "tests/kernels/cuda/executor_backend.h"
+#include "tests/kernels/cuda/hosted_backend.h"
 #include "tests/kernels/random_weights.h"
 
 namespace engramd::kernels {
@@ -24,7 +26,11 @@ const std::int64_t kWidths[] = {1, 3, 16, 17, 96, 100};
 class BackendTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    fast_ = make_cpu_backend({GetParam(), 2, false});
+    if (std::string(GetParam()) == "cuda") {
+      fast_ = std::make_unique<cuda::HostedBackend>(cuda::make_executor_backend());
+    } else {
+      fast_ = make_cpu_backend({GetParam(), 2, false});
+    }
     if (!fast_) GTEST_SKIP() << "this processor lacks " << GetParam();
   }
   // operation(backend) returns its outputs; they must agree.
@@ -305,7 +311,7 @@ TEST_P(BackendTest, EngramRowsOfAnyWidth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, BackendTest,
-                         ::testing::Values("avx512", "avx2", "portable"),
+                         ::testing::Values("avx512", "avx2", "portable", "cuda"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(CpuBackendChoice, UnknownNamesAreRefusedAndAutoAlwaysRuns) {

@@ -13,6 +13,8 @@ namespace engramd::kernels::test {
 
 class Random {
  public:
+  explicit Random(std::uint64_t seed = 7) : engine_(seed) {}
+
   std::vector<float> floats(std::int64_t n, float scale = 1) {
     std::vector<float> values(static_cast<std::size_t>(n));
     for (float& v : values) v = normal_(engine_) * scale;
@@ -28,7 +30,7 @@ class Random {
   }
 
  private:
-  std::mt19937_64 engine_{7};
+  std::mt19937_64 engine_;
   std::normal_distribution<float> normal_;
 };
 

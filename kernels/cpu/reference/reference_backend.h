@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/host_backend.h"
 
 namespace engramd::kernels {
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public HostBackend {
  public:
   const char* name() const override { return "reference"; }
   int n_threads() const override { return 1; }

@@ -78,7 +78,7 @@ struct Bench {
       : model(&opened),
         tables(std::move(*LiveTables::open(opened.layout, "", opened.engram_rows(), {}))),
         backend(std::move(made)),
-        cache(std::move(*KvCache::make(opened, dtype, 256))),
+        cache(std::move(*KvCache::make(opened, dtype, 256, backend.get()))),
         step(opened, *backend, cache) {}
 
   std::unique_ptr<Sequence> sequence(const std::vector<TokenId>& ids, bool engram = true) {
