@@ -98,9 +98,10 @@ void FactProblem::append(const Text& text, bool core_only, Batch& batch) const {
 
 bool FactProblem::advance(RowGradients& network) {
   const bool is_general = n_steps_ < options_.steps_general;
-  const int interval = is_general ? kStepsPerMeasure : kStepsPerMeasureAtTheEnd;
-  if ((n_steps_ != 0 && n_steps_ % interval == 0) || n_steps_ == options_.steps_max ||
-      entries_.empty()) {
+  const bool is_due = is_general
+                          ? n_steps_ != 0 && n_steps_ % kStepsPerMeasure == 0
+                          : (n_steps_ - options_.steps_general) % kStepsPerMeasureAtTheEnd == 0;
+  if (is_due || n_steps_ == options_.steps_max || entries_.empty()) {
     measure(network);
     const float wanted = is_general ? options_.margin_general : options_.margin;
     if (score_.least() >= wanted || n_steps_ >= options_.steps_max || entries_.empty()) return true;

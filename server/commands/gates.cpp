@@ -49,6 +49,11 @@ int run_gates(const config::EffectiveConfig& config) {
   } else {
     std::fputs(heat_map(gates.structured, colour_wanted(config)).c_str(), stdout);
     std::fputs(ranking_text(gates.structured).c_str(), stdout);
+    for (const mcp::json& fact : gates.structured.at("taught")) {
+      const std::string line = "Taught by transaction " + fact.at("transaction").dump() + ": " +
+                               fact.at("question").get<std::string>() + '\n';
+      std::fputs(mcp::sanitise_text(line).c_str(), stdout);
+    }
   }
   return kExitOk;
 }
