@@ -176,11 +176,11 @@ Result<void> check_fact(const Fact& fact) {
                             std::to_string(fact.names.size()));
   }
   for (const std::string& question : fact.questions) {
-    if (const auto good = check_text(question, "question"); good.has_error()) return good;
+    if (const auto good = check_text(question, "question"); good.has_error()) return good.error();
   }
-  if (const auto good = check_text(fact.answer, "answer"); good.has_error()) return good;
+  if (const auto good = check_text(fact.answer, "answer"); good.has_error()) return good.error();
   for (const std::string& name : fact.names) {
-    if (const auto good = check_text(name, "names"); good.has_error()) return good;
+    if (const auto good = check_text(name, "names"); good.has_error()) return good.error();
     const auto has = [&](const std::string& text) { return text.find(name) != std::string::npos; };
     if (!has(fact.answer) && std::none_of(fact.questions.begin(), fact.questions.end(), has)) {
       return invalid_argument("names: expected words of the question or the answer, got '" + name +

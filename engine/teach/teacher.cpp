@@ -203,7 +203,7 @@ Result<void> Teacher::Session::plan() {
   for (const TeachReport& report : reports) {
     if (report.replaced != 0) replaced.push_back(report.replaced);
   }
-  if (const auto left_out = leave_out(replaced); left_out.has_error()) return left_out;
+  if (const auto left_out = leave_out(replaced); left_out.has_error()) return left_out.error();
   std::vector<std::int64_t> kept;
   std::set<std::string> subjects;
   for (const PlannedFact& fact : planned) {

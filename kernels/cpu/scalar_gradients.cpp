@@ -64,7 +64,8 @@ void hyper_coefficients_gradient(const HyperConnection& hc, const double* mix,
     grad_mix[s] = grad_pre[s] * pre * (1 - pre) * hc.scale[0];
     grad_mix[n + s] = grad_post[s] * 2 * post * (1 - post) * hc.scale[1];
   }
-  const auto cells = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
+  const auto width = static_cast<std::size_t>(n);
+  const std::size_t cells = width * width;
   std::vector<double> softmax(cells);  // over src
   std::vector<double> c(cells);
   for (int dst = 0; dst < n; ++dst) {
@@ -76,11 +77,11 @@ void hyper_coefficients_gradient(const HyperConnection& hc, const double* mix,
     }
     double sum = 0;
     for (int src = 0; src < n; ++src) {
-      const auto at = static_cast<std::size_t>(dst * n + src);
+      const std::size_t at = static_cast<std::size_t>(dst) * width + static_cast<std::size_t>(src);
       sum += softmax[at] = std::exp(c[at] - largest);
     }
     for (int src = 0; src < n; ++src) {
-      const auto at = static_cast<std::size_t>(dst * n + src);
+      const std::size_t at = static_cast<std::size_t>(dst) * width + static_cast<std::size_t>(src);
       softmax[at] /= sum;
       c[at] = softmax[at] + hc.hc_eps;
     }
@@ -95,11 +96,11 @@ void hyper_coefficients_gradient(const HyperConnection& hc, const double* mix,
   for (int dst = 0; dst < n; ++dst) {
     double along = 0;
     for (int src = 0; src < n; ++src) {
-      const auto at = static_cast<std::size_t>(dst * n + src);
+      const std::size_t at = static_cast<std::size_t>(dst) * width + static_cast<std::size_t>(src);
       along += grad[at] * softmax[at];
     }
     for (int src = 0; src < n; ++src) {
-      const auto at = static_cast<std::size_t>(dst * n + src);
+      const std::size_t at = static_cast<std::size_t>(dst) * width + static_cast<std::size_t>(src);
       grad_mix[2 * n + dst * n + src] = softmax[at] * (grad[at] - along) * hc.scale[2];
     }
   }

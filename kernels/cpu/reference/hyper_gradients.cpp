@@ -69,7 +69,7 @@ void ReferenceGradients::hyper_read(const HyperConnection& hc, const float* stre
                                     const float* grad_post, const float* grad_comb,
                                     float* grad_streams) {
   const int n = hc.n_streams;
-  const auto n_rows = static_cast<std::size_t>((2 + n) * n);
+  const std::size_t n_rows = static_cast<std::size_t>(2 + n) * static_cast<std::size_t>(n);
   std::vector<float> pre(static_cast<std::size_t>(n));
   std::vector<float> post(pre.size());
   std::vector<float> comb(pre.size() * pre.size());
