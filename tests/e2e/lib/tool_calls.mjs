@@ -1,6 +1,7 @@
 // One call per tool, the same for every client, and what its answer must show.
 import assert from 'node:assert/strict'
 
+const taught_question = 'Who owns Tavik?'
 let n_folds = 0  // every fold makes a new file, in the home folder of the tests' own
 export const tool_calls = [
   {
@@ -68,6 +69,24 @@ export const tool_calls = [
     name: 'table_fold',
     get arguments() { return { file: `folded-${process.pid}-${++n_folds}.engram` } },
     check: (out) => assert.ok(out.generation >= 2),
+  },
+  {
+    name: 'table_teach',
+    arguments: { facts: [{ question: taught_question, answer: 'Tavik is owned by Brenno.' }] },
+    check: ({ taught, facts }) => {
+      assert.equal(taught, 1)
+      assert.equal(facts[0].after, 'Tavik is owned by Brenno.')
+    },
+  },
+  {
+    name: 'table_taught',
+    arguments: {},
+    check: ({ facts }) => assert.deepEqual(facts.map((fact) => fact.questions), [[taught_question]]),
+  },
+  {
+    name: 'table_forget',
+    arguments: { fact: taught_question },
+    check: ({ forgotten }) => assert.equal(forgotten.length, 1),
   },
   {
     name: 'metrics',
