@@ -65,7 +65,7 @@ Ruling judge_name(const Case& c) {
 
 Ruling judge_device(const Case& c) {
   const std::string& device = c.options.model.device;
-  if (device == "cpu" || c.facts.has_gpu) return used("the model runs on " + device);
+  if (device == "cpu" || c.facts.has_gpu()) return used("the model runs on " + device);
   if (device == "auto") return used("no GPU here, the model runs on the CPU");
   return reported("no GPU here; the model runs on the CPU");
 }
@@ -174,7 +174,7 @@ Ruling judge_branch_keys(const Case& c) {
 }
 
 Ruling judge_offload(const Case& c) {
-  if (c.facts.has_gpu) return used("the table stays in host memory");
+  if (c.facts.has_gpu()) return used("the table stays in host memory");
   return reported("no GPU here; the table is in host memory anyway");
 }
 
@@ -189,7 +189,7 @@ Ruling judge_tokenizer(const Case& c) {
 }
 
 Ruling judge_gpu_memory(const Case& c) {
-  if (c.facts.has_gpu) return used("the memory plan keeps below this share");
+  if (c.facts.has_gpu()) return used("the memory plan keeps below this share");
   return reported("no GPU here");
 }
 

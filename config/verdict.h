@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ struct ModelFacts {
   std::int64_t hidden_size = 0;
   std::int64_t num_hidden_layers = 0;
   std::int64_t n_devices = 1;  // devices that experts could be spread over
-  bool has_gpu = false;
+  // Asked only where a setting depends on it: looking for GPUs takes a driver's time.
+  std::function<bool()> has_gpu = [] { return false; };
   bool can_route_shared_only = false;  // the engine has moe.routing_strategy shared_only
   bool table_exists = false;           // engram.table.path names a readable file
   bool tokenizer_exists = false;       // engram.layout.tokenizer_name_or_path resolves

@@ -47,7 +47,9 @@ Result<config::ModelFacts> read_config_facts(const config::EffectiveConfig& conf
   facts.hidden_size = model.value().hidden_size;
   facts.num_hidden_layers = model.value().num_hidden_layers;
   if (model.value().engram) add_engram_facts(*model.value().engram, facts);
-  facts.has_gpu = config.options.model.device != "cpu" && !kernels::list_gpus().gpus.empty();
+  facts.has_gpu = [on_cpu = config.options.model.device == "cpu"] {
+    return !on_cpu && !kernels::list_gpus().gpus.empty();
+  };
   std::error_code error;  // what cannot be looked at does not exist for us
   facts.table_exists = fs::is_regular_file(config.options.table.path, error);
   facts.tokenizer_exists = fs::exists(config.options.layout.tokenizer_name_or_path, error);

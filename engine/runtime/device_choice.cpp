@@ -91,11 +91,11 @@ Result<DeviceDecision> decide_device(const LocalEngineOptions& options,
 
 Result<ChosenBackend> choose_backend(const Model& model, const LocalEngineOptions& options,
                                      std::int64_t kv_cache_bytes) {
-  auto decision =
-      decide_device(options, options.device == "cpu" ? kernels::GpuList{} : kernels::list_gpus(),
-                    plan_device_memory(model, options, kv_cache_bytes));
+  const kernels::GpuList gpus = options.device == "cpu" ? kernels::GpuList{} : kernels::list_gpus();
+  auto decision = decide_device(options, gpus, plan_device_memory(model, options, kv_cache_bytes));
   if (decision.has_error()) return decision.error();
   ChosenBackend chosen;
+  chosen.has_gpu = !gpus.gpus.empty();
   if (decision->gpu >= 0) {
     try {
       chosen.backend = kernels::make_cuda_backend(decision->gpu, options.dtype == "bfloat16");

@@ -39,7 +39,8 @@ Result<DeviceDecision> decide_device(const LocalEngineOptions& options,
 
 struct ChosenBackend {
   std::unique_ptr<kernels::Backend> backend;
-  std::string note;
+  std::string note;      // DeviceDecision's
+  bool has_gpu = false;  // one is there, whether it is used or not
 };
 Result<ChosenBackend> choose_backend(const Model& model, const LocalEngineOptions& options,
                                      std::int64_t kv_cache_bytes);

@@ -54,6 +54,7 @@ Result<ChosenBackend> choose_checked_backend(const Model& model, const LiveTable
                                                   std::to_string(error_max);
   if (options.device != "auto") return unavailable("model.device: " + why);
   cpu->note = why;
+  cpu->has_gpu = true;
   return cpu;
 }
 
@@ -243,7 +244,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::open(const LocalEngineOptions&
   impl->facts.device_note = std::move(chosen->note);
   // Where a GPU was asked for, or one is there and not used, that is worth a warning.
   const std::string& note = impl->facts.device_note;
-  if (!note.empty() && (options.device != "auto" || !kernels::list_gpus().gpus.empty())) {
+  if (!note.empty() && (options.device != "auto" || chosen->has_gpu)) {
     impl->facts.warnings.push_back(note);
   }
   impl->facts.load_ms =

@@ -81,7 +81,7 @@ TEST(Verdict, NotesAndDifferencesAreWarnings) {
 
 TEST(Verdict, FactsOfTheMachineDecide) {
   ModelFacts facts = bundled_facts();
-  facts.has_gpu = true;
+  facts.has_gpu = [] { return true; };
   facts.n_devices = 2;
   facts.table_exists = true;
   facts.can_route_shared_only = true;
