@@ -9,37 +9,6 @@
 
 namespace engramd::kernels {
 
-namespace {
-
-void rotate(float* x, int width, const float* rotary) {
-  for (int i = 0; i < width; i += 2) {
-    const float a = x[i];
-    const float b = x[i + 1];
-    x[i] = a * rotary[i] - b * rotary[i + 1];
-    x[i + 1] = a * rotary[i + 1] + b * rotary[i];
-  }
-}
-
-}  // namespace
-
-const float* CpuBackend::rotary_row(int width, double theta, std::int32_t position) {
-  if (rotary_width_ != width || rotary_theta_ != theta) {
-    rotary_.clear();
-    rotary_width_ = width;
-    rotary_theta_ = theta;
-  }
-  const auto row = static_cast<std::size_t>(width);
-  for (std::size_t p = rotary_.size() / row; p <= static_cast<std::size_t>(position); ++p) {
-    for (int i = 0; i < width; i += 2) {
-      const double angle =
-          static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / width);
-      rotary_.push_back(static_cast<float>(std::cos(angle)));
-      rotary_.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
-  return rotary_.data() + static_cast<std::size_t>(position) * row;
-}
-
 void CpuBackend::latent_attention(const LatentAttention& attention, float* query,
                                   const float* latent, std::span<const TokenSlot> slots,
                                   const PagedCache& cache, float* out) {
@@ -50,15 +19,16 @@ void CpuBackend::latent_attention(const LatentAttention& attention, float* query
   ENGRAMD_ASSERT(attention.latent_width() <= kLatentWidthMax);
   std::int32_t last = 0;
   for (const TokenSlot& slot : slots) last = std::max(last, slot.position);
-  rotary_row(rope, attention.rope_theta, last);  // grown before anything runs in parallel
+  // Grown before anything runs in parallel.
+  const float* table = rotary_.rows(rope, attention.rope_theta, last);
   const auto n_tokens = static_cast<std::int64_t>(slots.size());
   for_each_token(n_tokens, [&](std::int64_t t) {
     const TokenSlot& slot = slots[static_cast<std::size_t>(t)];
-    const float* rotary = rotary_.data() + std::int64_t{slot.position} * rope;
+    const float* rotary = table + std::int64_t{slot.position} * rope;
     const float* row = latent + t * attention.latent_width();
     float entry[kLatentWidthMax];
-    vector_->scale_by(row, inverse_rms(row, rank, attention.rms_norm_eps), attention.kv_a_layernorm,
-                      rank, entry);
+    vector_->scale_by(row, inverse_rms(*vector_, row, rank, attention.rms_norm_eps),
+                      attention.kv_a_layernorm, rank, entry);
     std::copy(row + rank, row + rank + rope, entry + rank);
     rotate(entry + rank, rope, rotary);
     store_entry(cache, cache.entry(slot), entry);

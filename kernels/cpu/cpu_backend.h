@@ -10,6 +10,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_split.h"
+#include "kernels/cpu/rotary_table.h"
+#include "kernels/cpu/stream_projection.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/host_backend.h"
@@ -68,11 +70,6 @@ class CpuBackend final : public HostBackend {
   }
   const float* rounded(const float* x, std::int64_t n);  // x, or its bf16 values in rounded_
   void matmul(const Linear& linear, MatmulRows rows) const;
-  float inverse_rms(const float* x, std::int64_t n, float eps) const;
-  // fn applied to the normed streams of one token; mix: [n_rows].
-  void project_streams(const HyperConnection& hc, const float* streams, int n_rows,
-                       double* mix) const;
-  const float* rotary_row(int width, double theta, std::int32_t position);
   void attend_heads(const LatentAttention& attention, const float* query, const TokenSlot& slot,
                     const PagedCache& cache, int head_begin, int head_end, float* out) const;
   void group_by_expert(const MixtureOfExperts& weights, const float* x, std::int64_t n_tokens,
@@ -86,9 +83,7 @@ class CpuBackend final : public HostBackend {
   ThreadPool pool_;
   bool bfloat16_activations_;
   std::vector<float> rounded_;
-  std::vector<float> rotary_;  // [positions seen, width] cosine and sine per pair
-  int rotary_width_ = 0;
-  double rotary_theta_ = 0;
+  RotaryTable rotary_;
   std::vector<float> hidden_, up_;  // feed-forward activations
   std::vector<ExpertGroup> groups_;
   std::vector<std::int32_t> chosen_;  // [n_tokens, k]

@@ -33,10 +33,6 @@ void CpuBackend::matmul(const Linear& linear, MatmulRows rows) const {
   (linear.weight.dtype == DType::kF32 ? vector_->matmul_f32 : vector_->matmul_bf16)(rows);
 }
 
-float CpuBackend::inverse_rms(const float* x, std::int64_t n, float eps) const {
-  return 1.0F / std::sqrt(vector_->sum_of_squares(x, n) / static_cast<float>(n) + eps);
-}
-
 void CpuBackend::embed(const TensorView& table, std::span<const std::int32_t> tokens, int n_streams,
                        float* streams) {
   const std::int64_t width = table.shape[1];
@@ -51,7 +47,7 @@ void CpuBackend::rms_norm(const float* x, const float* weight, float eps, std::i
                           std::int64_t width, float* out) {
   for_each_token(n_rows, [&](std::int64_t row) {
     const float* in = x + row * width;
-    vector_->scale_by(in, inverse_rms(in, width, eps), weight, width, out + row * width);
+    vector_->scale_by(in, inverse_rms(*vector_, in, width, eps), weight, width, out + row * width);
   });
 }
 
@@ -93,24 +89,6 @@ void CpuBackend::feed_forward(const FeedForward& weights, const float* x, std::i
   linear(hidden_.data(), n_tokens, output);
 }
 
-void CpuBackend::project_streams(const HyperConnection& hc, const float* streams, int n_rows,
-                                 double* mix) const {
-  const std::int64_t width = std::int64_t{hc.n_streams} * hc.hidden_size;
-  float products[kHyperRowsMax];
-  ENGRAMD_ASSERT(n_rows <= kHyperRowsMax);
-  MatmulRows rows;
-  rows.weight = hc.fn;
-  rows.in_features = width;
-  rows.row_end = n_rows;
-  rows.x = streams;
-  rows.n_tokens = 1;
-  rows.out = products;
-  rows.out_stride = n_rows;
-  vector_->matmul_f32(rows);
-  const float factor = inverse_rms(streams, width, hc.rms_norm_eps);
-  for (int i = 0; i < n_rows; ++i) mix[i] = double{products[i]} * factor;
-}
-
 void CpuBackend::hyper_read(const HyperConnection& hc, const float* streams, std::int64_t n_tokens,
                             float* x, float* post, float* comb) {
   const int n = hc.n_streams;
@@ -118,7 +96,7 @@ void CpuBackend::hyper_read(const HyperConnection& hc, const float* streams, std
     const float* h = streams + t * n * hc.hidden_size;
     double mix[kHyperRowsMax];
     float pre[kHyperRowsMax];
-    project_streams(hc, h, (2 + n) * n, mix);
+    project_streams(*vector_, hc, h, (2 + n) * n, mix);
     hyper_coefficients(hc, mix, pre, post + t * n, comb + t * n * n);
     vector_->weighted_sum(h, pre, n, hc.hidden_size, x + t * hc.hidden_size);
   });
@@ -140,7 +118,7 @@ void CpuBackend::hyper_head(const HyperConnection& hc, const float* streams, std
     const float* h = streams + t * n * hc.hidden_size;
     double mix[kHyperRowsMax];
     float weights[kHyperRowsMax];
-    project_streams(hc, h, n, mix);
+    project_streams(*vector_, hc, h, n, mix);
     for (int s = 0; s < n; ++s) {
       const double logit = mix[s] * hc.scale[0] + hc.base[s];
       weights[s] = static_cast<float>(1.0 / (1.0 + std::exp(-logit)) + hc.hc_eps);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/scalar_math.h"
 #include "kernels/number_formats.h"
 
 namespace engramd::kernels {
@@ -33,7 +34,7 @@ void decode_blocks(const RowBytes& row, std::int64_t width, float* out) {
 
 float signed_root_sigmoid(float x, bool signed_zero) {
   if (x == 0 && !signed_zero) return 0.5F;
-  const float root = std::sqrt(std::max(std::fabs(x), 1e-6F));  // floor of the public demo
+  const float root = std::sqrt(std::max(std::fabs(x), static_cast<float>(kGateRootFloor)));
   return 1.0F / (1.0F + std::exp(-std::copysign(root, x)));
 }
 
@@ -79,8 +80,8 @@ void CpuBackend::engram_update(const EngramGate& gate, const float* key, const f
       const float* h = streams + t * hidden_width + s * hidden_step;
       const float dot = vector_->dot_weighted(key + at, gate.key_norm + norms, h,
                                               gate.query_norm + norms, width) *
-                        inverse_rms(key + at, width, gate.rms_norm_eps) *
-                        inverse_rms(h, width, gate.rms_norm_eps) / root_width;
+                        inverse_rms(*vector_, key + at, width, gate.rms_norm_eps) *
+                        inverse_rms(*vector_, h, width, gate.rms_norm_eps) / root_width;
       const float g = signed_root_sigmoid(dot, gate.signed_zero);
       float* update = updates_.data() + at;
       vector_->weighted_sum(v, &g, 1, width, update);
@@ -88,8 +89,8 @@ void CpuBackend::engram_update(const EngramGate& gate, const float* key, const f
       if (trace.dot != nullptr) trace.dot[t * n + s] = dot;
       if (!convolves) continue;
       vector_->scale_by(
-          update, inverse_rms(update, width, gate.conv_norm_eps), gate.conv_norm + norms, width,
-          z + history.entry(slots[static_cast<std::size_t>(t)]) * update_width + norms);
+          update, inverse_rms(*vector_, update, width, gate.conv_norm_eps), gate.conv_norm + norms,
+          width, z + history.entry(slots[static_cast<std::size_t>(t)]) * update_width + norms);
     }
   });
   for_each_token(n_tokens, [&](std::int64_t t) {

@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_split.h"
 #include "kernels/cpu/scalar_gradients.h"
 #include "kernels/cpu/scalar_math.h"
+#include "kernels/cpu/stream_projection.h"
 
 namespace engramd::kernels {
 
@@ -64,8 +65,7 @@ void CpuGradients::rms_norm(const float* x, const float* weight, float eps, std:
                             std::int64_t width, const float* grad_out, float* grad_x) {
   for (std::int64_t row = 0; row < n_rows; ++row) {
     const float* in = x + row * width;
-    const float factor =
-        1.0F / std::sqrt(vector_->sum_of_squares(in, width) / static_cast<float>(width) + eps);
+    const float factor = inverse_rms(*vector_, in, width, eps);
     norm_back(in, factor, weight, width, grad_out + row * width, grad_x + row * width);
   }
 }
@@ -73,27 +73,6 @@ void CpuGradients::rms_norm(const float* x, const float* weight, float eps, std:
 void CpuGradients::linear(const Linear& linear, const float* grad_out, std::int64_t n_tokens,
                           float* grad_x) {
   matmul_back(linear, grad_out, n_tokens, nullptr, grad_x);
-}
-
-float CpuGradients::project_streams(const HyperConnection& hc, const float* h, int n_rows,
-                                    double* mix) const {
-  const std::int64_t width = std::int64_t{hc.n_streams} * hc.hidden_size;
-  float products[kHyperRowsMax];
-  ENGRAMD_ASSERT(n_rows <= kHyperRowsMax);
-  MatmulRows rows;
-  rows.weight = hc.fn;
-  rows.in_features = width;
-  rows.row_end = n_rows;
-  rows.x = h;
-  rows.n_tokens = 1;
-  rows.out = products;
-  rows.out_stride = n_rows;
-  vector_->matmul_f32(rows);
-  const float factor =
-      1.0F /
-      std::sqrt(vector_->sum_of_squares(h, width) / static_cast<float>(width) + hc.rms_norm_eps);
-  for (int i = 0; i < n_rows; ++i) mix[i] = double{products[i]} * factor;
-  return factor;
 }
 
 void CpuGradients::project_streams_back(const HyperConnection& hc, const float* h, float factor,
@@ -122,7 +101,7 @@ void CpuGradients::hyper_read(const HyperConnection& hc, const float* streams,
   for (std::int64_t t = 0; t < n_tokens; ++t) {
     const float* h = streams + t * n * width;
     float* grad_h = grad_streams + t * n * width;
-    const float factor = project_streams(hc, h, n_rows, mix);
+    const float factor = project_streams(*vector_, hc, h, n_rows, mix);
     hyper_coefficients(hc, mix, pre, post, comb);
     for (int s = 0; s < n; ++s) {
       by_pre[s] = vector_->dot(grad_x + t * width, h + s * width, width);
@@ -171,7 +150,7 @@ void CpuGradients::hyper_head(const HyperConnection& hc, const float* streams,
   for (std::int64_t t = 0; t < n_tokens; ++t) {
     const float* h = streams + t * n * width;
     float* grad_h = grad_streams + t * n * width;
-    const float factor = project_streams(hc, h, n, mix);
+    const float factor = project_streams(*vector_, hc, h, n, mix);
     for (int s = 0; s < n; ++s) {
       const double sigmoid = 1.0 / (1.0 + std::exp(-(mix[s] * hc.scale[0] + hc.base[s])));
       const float weight = static_cast<float>(sigmoid + hc.hc_eps);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/rotary_table.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "kernels/gradients.h"
 
@@ -57,8 +58,7 @@ class CpuGradients final : public Gradients {
                    const std::int32_t* out_rows, float* out) const;
   void norm_back(const float* x, float factor, const float* weight, std::int64_t width,
                  const float* grad_out, float* grad_x);
-  // fn applied to the normed streams of one token, mix: [n_rows]; and back from grad_mix.
-  float project_streams(const HyperConnection& hc, const float* h, int n_rows, double* mix) const;
+  // Back from grad_mix [n_rows] through project_streams.
   void project_streams_back(const HyperConnection& hc, const float* h, float factor, int n_rows,
                             const double* mix, const double* grad_mix, float* grad_h) const;
   // Of the tokens of one expert; by_factor: nullptr or [share.cells], <grad_out, its output>.
@@ -68,13 +68,15 @@ class CpuGradients final : public Gradients {
                         std::int64_t n_tokens, const float* grad_out, float* grad_query,
                         float* grad_latent);
   void attend_head_back(const LatentAttention& attention, int head, std::int64_t n_tokens,
-                        const float* query, const float* grad_out, float* grad_query);
+                        const float* query, const float* rotary, const float* grad_out,
+                        float* grad_query);
   void gate_stream(const EngramGate& gate, int stream, const float* key, const float* value,
                    const float* streams, std::int64_t n_tokens, const float* grad_streams,
                    GatedStream& s) const;
   void convolution_back(const EngramGate& gate, int stream, GatedStream& s);
 
   const VectorKernels* vector_;
+  RotaryTable rotary_;
   std::vector<float> norm_scratch_;                        // [width]
   std::vector<float> hidden_, up_, grad_hidden_, picked_;  // feed-forward
   std::vector<Share> shares_;

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_split.h"
 #include "kernels/cpu/scalar_gradients.h"
 #include "kernels/cpu/scalar_math.h"
+#include "kernels/cpu/stream_projection.h"
 
 namespace engramd::kernels {
 
@@ -31,23 +32,22 @@ void CpuGradients::attend_text_back(const LatentAttention& attention, const floa
   grow(normed_, n_tokens * rank);
   grow(key_rope_, n_tokens * rope);
   grow(expanded_, n_tokens * kv_b.out_features());
-  grow(norm_scratch_, n_tokens);
+  const float* rotary =
+      rotary_.rows(rope, attention.rope_theta, static_cast<std::int32_t>(n_tokens - 1));
   std::vector<float> factors(static_cast<std::size_t>(n_tokens));
   for (std::int64_t t = 0; t < n_tokens; ++t) {
     const float* row = latent + t * attention.latent_width();
     float& factor = factors[static_cast<std::size_t>(t)];
-    factor = 1.0F / std::sqrt(vector_->sum_of_squares(row, rank) / static_cast<float>(rank) +
-                              attention.rms_norm_eps);
+    factor = inverse_rms(*vector_, row, rank, attention.rms_norm_eps);
     vector_->scale_by(row, factor, attention.kv_a_layernorm, rank, normed_.data() + t * rank);
     std::copy_n(row + rank, rope, key_rope_.data() + t * rope);
-    rotate_pairs(key_rope_.data() + t * rope, rope, static_cast<std::int32_t>(t),
-                 attention.rope_theta);
+    rotate(key_rope_.data() + t * rope, rope, rotary + t * rope);
   }
   matmul(kv_b, normed_.data(), nullptr, n_tokens, expanded_.data());
   zeroed(grad_expanded_, n_tokens * kv_b.out_features());
   zeroed(grad_key_rope_, n_tokens * rope);
   for (int head = 0; head < attention.num_attention_heads; ++head) {
-    attend_head_back(attention, head, n_tokens, query, grad_out, grad_query);
+    attend_head_back(attention, head, n_tokens, query, rotary, grad_out, grad_query);
   }
   matmul_back(kv_b, grad_expanded_.data(), n_tokens, nullptr,
               zeroed(grad_normed_, n_tokens * rank));
@@ -57,12 +57,12 @@ void CpuGradients::attend_text_back(const LatentAttention& attention, const floa
     norm_back(latent + t * attention.latent_width(), factors[static_cast<std::size_t>(t)],
               attention.kv_a_layernorm, rank, grad_normed_.data() + t * rank, grad);
     std::copy_n(grad_key_rope_.data() + t * rope, rope, grad + rank);
-    rotate_pairs(grad + rank, rope, -static_cast<std::int32_t>(t), attention.rope_theta);
+    turn_back(grad + rank, rope, rotary + t * rope);
   }
 }
 
 void CpuGradients::attend_head_back(const LatentAttention& attention, int head,
-                                    std::int64_t n_tokens, const float* query,
+                                    std::int64_t n_tokens, const float* query, const float* rotary,
                                     const float* grad_out, float* grad_query) {
   const int nope = attention.qk_nope_head_dim;
   const int rope = attention.qk_rope_head_dim;
@@ -84,7 +84,7 @@ void CpuGradients::attend_head_back(const LatentAttention& attention, int head,
     const float* q = query + t * attention.query_width() + head * width;
     const float* grad_head = grad_out + t * attention.output_width() + head * v_dim;
     vector_->add_scaled(q, scale, width, zeroed(queries_, width));
-    rotate_pairs(queries_.data() + nope, rope, static_cast<std::int32_t>(t), attention.rope_theta);
+    rotate(queries_.data() + nope, rope, rotary + t * rope);
     for (std::int64_t s = 0; s <= t; ++s) {
       scores_[static_cast<std::size_t>(s)] =
           vector_->dot(queries_.data(), keys_.data() + s * width, width);
@@ -103,7 +103,7 @@ void CpuGradients::attend_head_back(const LatentAttention& attention, int head,
       vector_->add_scaled(keys_.data() + s * width, grad_score * scale, width, grad_q);
       vector_->add_scaled(queries_.data(), grad_score, width, grad_keys + s * width);
     }
-    rotate_pairs(grad_q + nope, rope, -static_cast<std::int32_t>(t), attention.rope_theta);
+    turn_back(grad_q + nope, rope, rotary + t * rope);
   }
   for (std::int64_t t = 0; t < n_tokens; ++t) {
     std::copy_n(grad_keys + t * width, nope, grad_expanded_.data() + t * row + at);
@@ -125,16 +125,13 @@ void CpuGradients::gate_stream(const EngramGate& gate, int stream, const float* 
   const std::int64_t width = gate.hidden_size;
   const float* key_norm = gate.key_norm + stream * width;
   const float* query_norm = gate.query_norm + stream * width;
-  const auto factor = [&](const float* x, float eps) {
-    return 1.0F / std::sqrt(vector_->sum_of_squares(x, width) / static_cast<float>(width) + eps);
-  };
   s.update.assign(static_cast<std::size_t>(n_tokens * width), 0.0F);
   s.normed.resize(s.update.size());
   s.grad_update.resize(s.update.size());
   for (std::int64_t t = 0; t < n_tokens; ++t) {
     const std::int64_t at = (t * gate.n_streams + stream) * width;
-    s.key_factor.push_back(factor(key + at, gate.rms_norm_eps));
-    s.query_factor.push_back(factor(streams + at, gate.rms_norm_eps));
+    s.key_factor.push_back(inverse_rms(*vector_, key + at, width, gate.rms_norm_eps));
+    s.query_factor.push_back(inverse_rms(*vector_, streams + at, width, gate.rms_norm_eps));
     const double dot =
         double{vector_->dot_weighted(key + at, key_norm, streams + at, query_norm, width)} *
         s.key_factor.back() * s.query_factor.back() / std::sqrt(static_cast<double>(width));
@@ -142,7 +139,7 @@ void CpuGradients::gate_stream(const EngramGate& gate, int stream, const float* 
     s.gate.push_back(engram_gate(dot, gate.signed_zero));
     float* update = s.update.data() + t * width;
     vector_->add_scaled(value + t * width, static_cast<float>(s.gate.back()), width, update);
-    s.update_factor.push_back(factor(update, gate.conv_norm_eps));
+    s.update_factor.push_back(inverse_rms(*vector_, update, width, gate.conv_norm_eps));
     std::copy_n(grad_streams + at, width, s.grad_update.data() + t * width);
     if (gate.conv == nullptr) continue;
     vector_->scale_by(update, s.update_factor.back(), gate.conv_norm + stream * width, width,

@@ -4,17 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/limits.h"
+#include "kernels/cpu/scalar_math.h"
 
 namespace engramd::kernels {
 
 namespace {
-
-constexpr double kRootFloor = 1e-6;  // of the public demo
-
-double logistic(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
-}
 
 // One division of a square matrix by the sums of its rows or columns, as it came out.
 struct Normalized {
@@ -59,8 +53,8 @@ void hyper_coefficients_gradient(const HyperConnection& hc, const double* mix,
                                  const double* grad_comb, double* grad_mix) {
   const int n = hc.n_streams;
   for (int s = 0; s < n; ++s) {
-    const double pre = logistic(mix[s] * hc.scale[0] + hc.base[s]);
-    const double post = logistic(mix[n + s] * hc.scale[1] + hc.base[n + s]);
+    const double pre = sigmoid(mix[s] * hc.scale[0] + hc.base[s]);
+    const double post = sigmoid(mix[n + s] * hc.scale[1] + hc.base[n + s]);
     grad_mix[s] = grad_pre[s] * pre * (1 - pre) * hc.scale[0];
     grad_mix[n + s] = grad_post[s] * 2 * post * (1 - post) * hc.scale[1];
   }
@@ -112,25 +106,20 @@ void route_gradient(const MixtureOfExperts& weights, const double* logits,
   double sum = 1e-20;
   double along = 0;  // sum_j dL/dw_j score_j
   for (int i = 0; i < k; ++i) {
-    const double score = logistic(logits[experts[i]]);
+    const double score = sigmoid(logits[experts[i]]);
     sum += score;
     along += grad_weights[i] * score;
   }
   for (int i = 0; i < k; ++i) {
-    const double score = logistic(logits[experts[i]]);
+    const double score = sigmoid(logits[experts[i]]);
     const double grad_score =
         weights.norm_topk_prob ? (grad_weights[i] - along / sum) / sum : grad_weights[i];
     grad_logits[i] = grad_score * weights.routed_scaling_factor * score * (1 - score);
   }
 }
 
-double engram_gate(double dot, bool signed_zero) {
-  if (dot == 0 && !signed_zero) return 0.5;
-  return logistic(std::copysign(std::sqrt(std::max(std::fabs(dot), kRootFloor)), dot));
-}
-
 double engram_gate_gradient(double dot, double gate) {
-  if (std::fabs(dot) <= kRootFloor) return 0;
+  if (std::fabs(dot) <= kGateRootFloor) return 0;
   return gate * (1 - gate) / (2 * std::sqrt(std::fabs(dot)));
 }
 

@@ -19,9 +19,7 @@ void hyper_coefficients_gradient(const HyperConnection& hc, const double* mix,
 void route_gradient(const MixtureOfExperts& weights, const double* logits,
                     const std::int32_t* experts, const double* grad_weights, double* grad_logits);
 
-// The gate: sigmoid of the signed root (arXiv 2601.07372), and its derivative by the dot product;
-// 0 below the root's floor, where the gate is flat.
-double engram_gate(double dot, bool signed_zero);
+// Of engram_gate by the dot product; 0 below the root's floor, where the gate is flat.
 double engram_gate_gradient(double dot, double gate);
 
 }  // namespace engramd::kernels

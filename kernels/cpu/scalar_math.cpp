@@ -11,10 +11,6 @@ namespace engramd::kernels {
 
 namespace {
 
-double sigmoid(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
-}
-
 void normalize_columns(double (*c)[kStreamsMax], int n, double eps) {
   for (int src = 0; src < n; ++src) {
     double sum = eps;
@@ -32,6 +28,15 @@ void normalize_rows(double (*c)[kStreamsMax], int n, double eps) {
 }
 
 }  // namespace
+
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+
+double engram_gate(double dot, bool signed_zero) {
+  if (dot == 0 && !signed_zero) return 0.5;
+  return sigmoid(std::copysign(std::sqrt(std::max(std::fabs(dot), kGateRootFloor)), dot));
+}
 
 void hyper_coefficients(const HyperConnection& hc, const double* mix, float* pre, float* post,
                         float* comb) {

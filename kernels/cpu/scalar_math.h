@@ -10,6 +10,12 @@
 
 namespace engramd::kernels {
 
+double sigmoid(double x);
+
+// The gate of a normalised dot product: sigmoid of its signed root (arXiv 2601.07372, section 2.3).
+inline constexpr double kGateRootFloor = 1e-6;  // of |dot|, the public demo's
+double engram_gate(double dot, bool signed_zero);
+
 // mix: [(2 + n) n], fn applied to the normed streams. pre, post: [n]. comb: [n, n] as [dst][src],
 // made doubly stochastic by Sinkhorn steps.
 void hyper_coefficients(const HyperConnection& hc, const double* mix, float* pre, float* post,

@@ -35,12 +35,6 @@ double gate_dot(const EngramGate& gate, int stream, const float* key, const floa
   return dot / std::sqrt(static_cast<double>(width));
 }
 
-double signed_root_sigmoid(double x, bool signed_zero) {
-  if (x == 0 && !signed_zero) return 0.5;
-  const double root = std::sqrt(std::max(std::fabs(x), 1e-6));  // floor of the public demo
-  return 1.0 / (1.0 + std::exp(-std::copysign(root, x)));
-}
-
 // y = sum over taps of conv[.., kernel_size-1-j] * z at position - j * dilation. y: [D].
 void convolve(const EngramGate& gate, int stream, const TokenSlot& slot, const PagedCache& history,
               std::vector<double>& y) {
@@ -88,7 +82,7 @@ void ReferenceBackend::engram_update(const EngramGate& gate, const float* key, c
     for (int s = 0; s < n; ++s) {
       const std::size_t at = t * update_width + static_cast<std::size_t>(s * width);
       const double dot = gate_dot(gate, s, key + at, hidden_of(t, s));
-      const double g = signed_root_sigmoid(dot, gate.signed_zero);
+      const double g = engram_gate(dot, gate.signed_zero);
       for (int i = 0; i < width; ++i) {
         updates[at + static_cast<std::size_t>(i)] = static_cast<float>(g * v[i]);
       }

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/reference/reference_gradients.h"
 #include "kernels/cpu/scalar_gradients.h"
+#include "kernels/cpu/scalar_math.h"
 
 namespace engramd::kernels {
 
