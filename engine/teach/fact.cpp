@@ -1,6 +1,7 @@
 #include "engine/teach/fact.h"
 
 #include <algorithm>
+#include <array>
 
 namespace engramd::engine {
 
@@ -97,19 +98,20 @@ bool is_chinese(std::string_view text) {  // any character of U+4E00 .. U+9FFF
   return false;
 }
 
+constexpr std::array<std::string_view, 7> kEndMarks = {"?", ".", "!", "？", "。", "！", " "};
+
 std::string_view without_end(std::string_view text) {
-  for (const std::string_view mark : {"?", ".", "!", "？", "。", "！", " "}) {
+  for (const std::string_view mark : kEndMarks) {
     if (text.ends_with(mark)) return without_end(text.substr(0, text.size() - mark.size()));
   }
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+std::string_view without_beginning(std::string_view text) {
+  for (const std::string_view mark : kEndMarks) {
+    if (text.starts_with(mark)) return without_beginning(text.substr(mark.size()));
   }
-  return out;
+  return text;
 }
 
 std::string filled(std::string_view form, std::string_view subject) {
@@ -125,8 +127,8 @@ std::string_view slot_of(std::string_view question, std::string_view form) {
   const std::string_view head = known.substr(0, slot);
   const std::string_view tail = known.substr(slot + 3);
   if (asked.size() <= head.size() + tail.size()) return {};
-  if (lower(asked.substr(0, head.size())) != lower(head) ||
-      lower(asked.substr(asked.size() - tail.size())) != lower(tail)) {
+  if (lower_ascii(asked.substr(0, head.size())) != lower_ascii(head) ||
+      lower_ascii(asked.substr(asked.size() - tail.size())) != lower_ascii(tail)) {
     return {};
   }
   return asked.substr(head.size(), asked.size() - head.size() - tail.size());
@@ -209,6 +211,19 @@ bool share_a_subject(const Fact& a, const Fact& b) {
   return std::any_of(of_a.begin(), of_a.end(), [&](const std::string& name) {
     return std::find(of_b.begin(), of_b.end(), name) != of_b.end();
   });
+}
+
+bool is_same_question(std::string_view a, std::string_view b) {
+  return lower_ascii(without_beginning(without_end(a))) ==
+         lower_ascii(without_beginning(without_end(b)));
+}
+
+std::string lower_ascii(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
 }
 
 std::string subject_of(std::string_view question) {

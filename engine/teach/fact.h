@@ -30,6 +30,10 @@ Result<void> check_fact(const Fact& fact);
 std::vector<std::string> subjects_of(const Fact& fact);
 bool share_a_subject(const Fact& a, const Fact& b);
 
+// Letters in one case, and without marks or spaces at the ends.
+bool is_same_question(std::string_view a, std::string_view b);
+std::string lower_ascii(std::string_view text);
+
 // What stands for the subject in a known form of question: "Zorbia" in "What is the capital of
 // Zorbia?". Empty: no known form.
 std::string subject_of(std::string_view question);

@@ -158,9 +158,7 @@ Result<std::vector<TaughtText>> GroupTeacher::bare_texts(const PlannedGroup& gro
 
 Result<void> GroupTeacher::add(FactProblem& problem, const TaughtText& text, const TableView& view,
                                bool must_be_said) {
-  std::vector<TokenId> tokens = text.prompt;
-  tokens.insert(tokens.end(), text.answer.begin(), text.answer.end() - 1);
-  auto rows = rows_.read(tokens, view);
+  auto rows = rows_.read(text.tokens(), view);
   if (rows.has_error()) return rows.error();
   problem.add(text.prompt, text.answer, std::move(*rows), must_be_said);
   return {};
@@ -209,14 +207,12 @@ Result<void> GroupTeacher::check(const PlannedGroup& group, const std::vector<Ta
   };
   for (std::size_t i = 0; i < group.facts.size(); ++i) {
     FactOutcome& fact = outcome.facts[i];
-    fact.is_right = true;
     for (const TaughtText& text : group.facts[i].texts) {
       const auto says = serving_->says(text, view);
       if (says.has_error()) return says.error();
       ++fact.n_wordings;
       fact.n_wordings_right += *says ? 1 : 0;
       if (*says || !text.is_asked) continue;
-      fact.is_right = false;
       auto said = answer_to(text, view);
       if (said.has_error()) return said.error();
       const bool is_kept = group.facts[i].kept_transaction != 0;

@@ -21,7 +21,6 @@ namespace engramd::engine {
 struct FactOutcome {
   std::string before, after;  // greedy answers to the first question
   std::int64_t n_wordings = 0, n_wordings_right = 0;
-  bool is_right = false;           // in every wording that the user gave
   std::vector<NgramEntry> ngrams;  // that change for it
   std::vector<Edit> edits;
 };

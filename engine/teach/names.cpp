@@ -18,21 +18,13 @@ constexpr std::array<std::string_view, 34> kFunctionWords = {
 // What stands between a subject and what is said of it.
 constexpr std::array<std::string_view, 8> kLinks = {"是", "叫", "为", "在", "于", "说", "用", "有"};
 
-std::string lower_of(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 bool is_letter(char c) {  // or a digit, or part of a character beyond ASCII
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          static_cast<unsigned char>(c) >= 0x80;
 }
 
 bool is_function_word(std::string_view word) {
-  return std::find(kFunctionWords.begin(), kFunctionWords.end(), lower_of(word)) !=
+  return std::find(kFunctionWords.begin(), kFunctionWords.end(), lower_ascii(word)) !=
          kFunctionWords.end();
 }
 
@@ -126,7 +118,7 @@ std::vector<std::string> objects_in(std::string answer, const std::string& quest
     return objects;
   }
   for (const std::string& word : marked_words(answer)) {
-    if (lower_of(question).find(lower_of(word)) == std::string::npos) keep(word, objects);
+    if (lower_ascii(question).find(lower_ascii(word)) == std::string::npos) keep(word, objects);
   }
   return objects;
 }

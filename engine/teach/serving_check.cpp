@@ -28,8 +28,7 @@ ServingCheck::ServingCheck(const Model& model, kernels::Backend& backend, KvCach
 
 Result<bool> ServingCheck::says(const TaughtText& text, const TableView& view) {
   Sequence sequence(model_->token_map, cache_, true);
-  for (const TokenId token : text.prompt) sequence.append(token);
-  for (std::size_t i = 0; i + 1 < text.answer.size(); ++i) sequence.append(text.answer[i]);
+  for (const TokenId token : text.tokens()) sequence.append(token);
   ENGRAMD_ASSERT(sequence.reserve(sequence.size()));
   SequenceSlice slice{&sequence, 0, sequence.size()};
   slice.all_logits = true;

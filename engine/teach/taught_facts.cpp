@@ -8,21 +8,6 @@ namespace engramd::engine {
 
 namespace {
 
-std::string normalized_question(std::string_view text) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const std::string_view mark : {"?", ".", "!", "？", "。", "！", " "}) {
-      if (text.ends_with(mark)) text.remove_suffix(mark.size()), changed = true;
-      if (text.starts_with(mark)) text.remove_prefix(mark.size()), changed = true;
-    }
-  }
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // Ascending.
 Result<std::vector<Transaction>> all_transactions(TableStore& store) {
   std::vector<Transaction> all;
@@ -78,13 +63,13 @@ std::optional<Fact> fact_of(TableStore& store, std::int64_t transaction) {
 }
 
 const TaughtFact* find_question(const std::vector<TaughtFact>& facts, std::string_view question) {
-  const std::string wanted = normalized_question(question);
-  for (const TaughtFact& taught : facts) {
-    for (const std::string& known : taught.fact.questions) {
-      if (normalized_question(known) == wanted) return &taught;
-    }
-  }
-  return nullptr;
+  const auto found = std::find_if(facts.begin(), facts.end(), [&](const TaughtFact& taught) {
+    const auto& known = taught.fact.questions;
+    return std::any_of(known.begin(), known.end(), [&](const std::string& wording) {
+      return is_same_question(wording, question);
+    });
+  });
+  return found == facts.end() ? nullptr : &*found;
 }
 
 }  // namespace engramd::engine

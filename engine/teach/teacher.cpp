@@ -91,10 +91,10 @@ struct Teacher::Session {
   std::shared_ptr<TableStore> store = {};  // nullptr: a dry run on tables that were never edited
   TableView view = {};                     // without the facts that are replaced
   std::optional<TrainingNgrams> training = {};
+  std::optional<TeachingPlanner> planner = {};
   std::vector<TaughtFact> taught = {};  // before
   std::vector<TeachReport> reports = {};
   std::vector<PlannedGroup> groups = {};
-  std::vector<std::vector<std::size_t>> report_of = {};  // [group][fact]; of kept ones: unused
 
   std::mutex mutex = {};  // guards what follows, and reports' entries while workers run
   std::size_t next_group = 0;
@@ -103,6 +103,9 @@ struct Teacher::Session {
 
   Result<void> open();
   void take(std::size_t index);
+  std::vector<PlannedFact> plan_asked();
+  Result<std::vector<PlannedFact>> plan_kept(const std::vector<PlannedFact>& planned,
+                                             const std::vector<std::int64_t>& replaced) const;
   Result<void> plan();
   Result<void> leave_out(const std::vector<std::int64_t>& replaced);
   void work();
@@ -127,6 +130,8 @@ Result<void> Teacher::Session::open() {
   auto opened = TrainingNgrams::open(teacher.options_.ngram_list, *teacher.model_, view.base);
   if (opened.has_error()) return opened.error();
   training = std::move(*opened);
+  planner.emplace(*teacher.model_, *teacher.tokenizer_, *teacher.prompts_, *teacher.rows_,
+                  *training);
   return {};
 }
 
@@ -177,11 +182,9 @@ Result<void> Teacher::Session::leave_out(const std::vector<std::int64_t>& replac
   return {};
 }
 
-Result<void> Teacher::Session::plan() {
-  const TeachingPlanner planner(*teacher.model_, *teacher.tokenizer_, *teacher.prompts_,
-                                *teacher.rows_, *training);
+// The facts that are to be found; what becomes of the others is in their reports.
+std::vector<PlannedFact> Teacher::Session::plan_asked() {
   std::vector<PlannedFact> planned;
-  std::vector<std::size_t> report_index;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     TeachReport& report = reports[i];
     take(i);
@@ -189,27 +192,27 @@ Result<void> Teacher::Session::plan() {
       ++n_done;
       continue;
     }
-    auto fact = planner.plan(report.fact);
+    auto fact = planner->plan(report.fact);
     if (fact.has_error()) {
       report.why_not = fact.error().message;
       ++n_done;
       continue;
     }
     report.fact = fact->fact;
+    fact->request = i;
     planned.push_back(std::move(*fact));
-    report_index.push_back(i);
   }
-  std::vector<std::int64_t> replaced;
-  for (const TeachReport& report : reports) {
-    if (report.replaced != 0) replaced.push_back(report.replaced);
-  }
-  if (const auto left_out = leave_out(replaced); left_out.has_error()) return left_out.error();
-  std::vector<std::int64_t> kept;
+  return planned;
+}
+
+// What was taught before about the subjects of `planned`, and stays.
+Result<std::vector<PlannedFact>> Teacher::Session::plan_kept(
+    const std::vector<PlannedFact>& planned, const std::vector<std::int64_t>& replaced) const {
   std::set<std::string> subjects;
   for (const PlannedFact& fact : planned) {
     subjects.insert(fact.subjects.begin(), fact.subjects.end());
   }
-  const std::size_t n_new = planned.size();
+  std::vector<PlannedFact> kept;
   for (const TaughtFact& older : taught) {
     if (std::find(replaced.begin(), replaced.end(), older.transaction) != replaced.end()) continue;
     const auto about = subjects_of(older.fact);
@@ -217,27 +220,33 @@ Result<void> Teacher::Session::plan() {
                      [&](const std::string& name) { return subjects.contains(name); })) {
       continue;
     }
-    auto fact = planner.plan(older.fact);
+    auto fact = planner->plan(older.fact);
     if (fact.has_error()) return fact.error();
     fact->kept_transaction = older.transaction;
-    kept.push_back(older.transaction);
-    planned.push_back(std::move(*fact));
+    kept.push_back(std::move(*fact));
   }
-  std::vector<std::string> questions;  // to find each fact again behind group()
-  for (std::size_t i = 0; i < n_new; ++i) questions.push_back(planned[i].fact.questions.front());
-  groups = planner.group(std::move(planned), *view.edits, kept);
+  return kept;
+}
+
+Result<void> Teacher::Session::plan() {
+  std::vector<PlannedFact> planned = plan_asked();
+  std::vector<std::int64_t> replaced;
+  for (const TeachReport& report : reports) {
+    if (report.replaced != 0) replaced.push_back(report.replaced);
+  }
+  if (const auto left_out = leave_out(replaced); left_out.has_error()) return left_out.error();
+  auto kept = plan_kept(planned, replaced);
+  if (kept.has_error()) return kept.error();
+  std::vector<std::int64_t> writers;
+  for (PlannedFact& fact : *kept) {
+    writers.push_back(fact.kept_transaction);
+    planned.push_back(std::move(fact));
+  }
+  groups = planner->group(std::move(planned), *view.edits, writers);
   std::erase_if(groups, [](const PlannedGroup& group) {  // nothing but what is known
     return std::all_of(group.facts.begin(), group.facts.end(),
                        [](const PlannedFact& fact) { return fact.kept_transaction != 0; });
   });
-  for (const PlannedGroup& group : groups) {
-    auto& indices = report_of.emplace_back();
-    for (const PlannedFact& fact : group.facts) {
-      const auto found = std::find(questions.begin(), questions.end(), fact.fact.questions.front());
-      const auto at = static_cast<std::size_t>(found - questions.begin());
-      indices.push_back(at < report_index.size() ? report_index[at] : 0);
-    }
-  }
   return {};
 }
 
@@ -263,7 +272,7 @@ Result<void> Teacher::Session::settle(std::size_t group_index, GroupOutcome outc
   }
   for (std::size_t i = 0; i < group.facts.size(); ++i) {
     if (group.facts[i].kept_transaction != 0) continue;
-    TeachReport& report = reports[report_of[group_index][i]];
+    TeachReport& report = reports[group.facts[i].request];
     FactOutcome& fact = outcome.facts[i];
     report.before = fact.before;
     report.after = fact.after;
@@ -306,11 +315,6 @@ void Teacher::Session::work() {
   auto worker = GroupTeacher::make(*teacher.model_, *teacher.tokenizer_,
                                    {options.backend, 1, options.bfloat16_activations},
                                    options.kv_cache_dtype);
-  // Planning again is for questions about known names; it has no state that workers would share.
-  const auto decoder = kernels::make_reference_backend();
-  const TextRows rows(*teacher.model_, *decoder);
-  const TeachingPlanner planner(*teacher.model_, *teacher.tokenizer_, *teacher.prompts_, rows,
-                                *training);
   for (;;) {
     std::size_t index = 0;
     {
@@ -320,7 +324,7 @@ void Teacher::Session::work() {
       index = next_group++;
     }
     const auto started = Clock::now();
-    auto outcome = (*worker)->teach(groups[index], planner, view, job.options, job.stop);
+    auto outcome = (*worker)->teach(groups[index], *planner, view, job.options, job.stop);
     const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
     const std::lock_guard lock(mutex);
     if (failed) return;

@@ -42,6 +42,12 @@ std::vector<PlannedGroup> by_subject(std::vector<PlannedFact> facts) {
 
 }  // namespace
 
+std::vector<TokenId> TaughtText::tokens() const {
+  std::vector<TokenId> all = prompt;
+  all.insert(all.end(), answer.begin(), answer.end() - 1);
+  return all;
+}
+
 TeachingPlanner::TeachingPlanner(const Model& model, const Tokenizer& tokenizer,
                                  const PromptEncoder& prompts, const TextRows& rows,
                                  const TrainingNgrams& training)
@@ -72,7 +78,8 @@ Result<TaughtText> TeachingPlanner::text(const std::string& wording,
 }
 
 Result<PlannedFact> TeachingPlanner::plan(const Fact& fact) const {
-  PlannedFact planned{fact, {}, {}, {}, 0};
+  PlannedFact planned;
+  planned.fact = fact;
   std::vector<std::string> objects;
   for (const std::string& question : fact.questions) {
     auto names = names_of(question, fact.answer, fact.names, *tokenizer_, *rows_, *training_);
@@ -144,9 +151,7 @@ std::vector<TeachingPlanner::Candidate> TeachingPlanner::candidates(const Planne
   for (const TaughtText& text : fact.texts) {
     mark(text, fact.subjects, of_subject);
     mark(text, objects, of_object);
-    std::vector<TokenId> tokens = text.prompt;
-    tokens.insert(tokens.end(), text.answer.begin(), text.answer.end() - 1);
-    const auto keys = rows_->keys(tokens);
+    const auto keys = rows_->keys(text.tokens());
     for (std::size_t layer = 0; layer < keys.size(); ++layer) {
       for (std::size_t i = 0; i < keys[layer].size(); ++i) {
         const std::size_t t = i / n_orders;
@@ -170,7 +175,7 @@ std::vector<TeachingPlanner::Candidate> TeachingPlanner::candidates(const Planne
             is_own(t) && is_own(t + 1)) {
           continue;
         }
-        c.in_answer = t - slot - 1 + 1 >= text.prompt.size();
+        c.in_answer = t - slot >= text.prompt.size();
         c.entry.is_core = c.in_answer || n_own == slot + 2;
         c.is_longest = slot + 1 == n_orders;
         c.is_new = !training_->holds(c.entry.ngram);

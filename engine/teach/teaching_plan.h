@@ -3,8 +3,8 @@
 // names and the training text never held it; of a name that the model knows, the longest N-grams
 // with a token of the subject do too. No N-gram serves two subjects: what occurs in the texts of
 // several is nobody's, and what an earlier fact of another subject wrote stays.
-// Threads: one at a time. Not here: finding values (fact_problem), what was taught before
-// (taught_facts).
+// Threads: plan() and group() one at a time; text() from any. Not here: finding values
+// (fact_problem), what was taught before (taught_facts).
 #pragma once
 
 #include <string>
@@ -21,6 +21,9 @@ struct TaughtText {
   std::string wording;
   std::vector<TokenId> prompt, answer;  // the answer ends with end-of-sentence
   bool is_asked = false;  // one of the user's own wordings: must be right, or nothing is stored
+
+  // What the model reads when it has said all but the last token.
+  std::vector<TokenId> tokens() const;
 };
 
 struct PlannedFact {
@@ -29,6 +32,7 @@ struct PlannedFact {
   std::vector<TaughtText> texts;
   std::vector<NgramEntry> ngrams;     // of its texts, ascending: whether they may change or not
   std::int64_t kept_transaction = 0;  // taught before, and to stay true; 0: to be taught
+  std::size_t request = 0;            // of those to be taught: which of the caller's
 };
 
 // Facts with a subject in common, which are taught together.

@@ -158,51 +158,45 @@ Result<mcp::ToolResult> forget_fact(TableJob& job) {
                          std::move(structured), false};
 }
 
-std::vector<mcp::Field> fact_fields() {
+// Of a fact, and what else is said of it.
+std::vector<mcp::Field> fact_fields(std::vector<mcp::Field> more) {
   using namespace field;
-  return all_required(
-      {list("questions", "Its wordings, as they were given.", mcp::FieldType::kString),
-       text("answer", "What is said."),
-       list("names", "What it is about.", mcp::FieldType::kString)});
+  more.insert(more.begin(),
+              {list("questions", "Its wordings, as they were given.", mcp::FieldType::kString),
+               text("answer", "What is said."),
+               list("names", "What it is about.", mcp::FieldType::kString)});
+  return all_required(std::move(more));
 }
 
 std::vector<mcp::Field> taught_fields() {
   using namespace field;
-  std::vector<mcp::Field> fields = fact_fields();
-  for (mcp::Field& more : all_required(
-           {integer("transaction", "Its transaction: table_history shows the rows."),
-            integer("created_unix_ms", "When, milliseconds since 1970 (UTC)."),
-            integer("rows", "Row images stored for it."), text("author", "Who taught it.")})) {
-    fields.push_back(std::move(more));
-  }
-  return fields;
+  return fact_fields({integer("transaction", "Its transaction: table_history shows the rows."),
+                      integer("created_unix_ms", "When, milliseconds since 1970 (UTC)."),
+                      integer("rows", "Row images stored for it."),
+                      text("author", "Who taught it.")});
 }
 
 std::vector<mcp::Field> report_fields() {
   using namespace field;
-  std::vector<mcp::Field> fields = fact_fields();
-  for (mcp::Field& more : all_required(
-           {boolean("taught", "Whether it is in effect now."),
-            text("why_not", "When it is not: the reason; empty for a dry run that worked."),
-            text("before", "What the model answered to the first question."),
-            text("after", "What it answers with the new rows."),
-            integer("transaction", "The one that holds it; 0: none."),
-            integer("replaced", "The transaction that was undone for it; 0: none."),
-            integer("steps", "Steps of gradient descent; 0: it was known."),
-            number("margin", "Least distance of a right token to the next best, in logits."),
-            integer("ngrams", "Exact N-grams that have rows of their own for it."),
-            integer("bytes", "Of their row images."),
-            integer("wordings", "In how many wordings it was checked."),
-            integer("wordings_right", "In how many of them the answer is exact."),
-            list("kept", "Questions about the same names, still answered as taught.",
-                 mcp::FieldType::kString),
-            integer("heldout_touched",
-                    "Positions of the held-out text that read one of its N-grams; -1: no text."),
-            integer("heldout_positions", "Of so many."),
-            number("seconds", "Spent on it, other facts of its group included.")})) {
-    fields.push_back(std::move(more));
-  }
-  return fields;
+  return fact_fields(
+      {boolean("taught", "Whether it is in effect now."),
+       text("why_not", "When it is not: the reason; empty for a dry run that worked."),
+       text("before", "What the model answered to the first question."),
+       text("after", "What it answers with the new rows."),
+       integer("transaction", "The one that holds it; 0: none."),
+       integer("replaced", "The transaction that was undone for it; 0: none."),
+       integer("steps", "Steps of gradient descent; 0: it was known."),
+       number("margin", "Least distance of a right token to the next best, in logits."),
+       integer("ngrams", "Exact N-grams that have rows of their own for it."),
+       integer("bytes", "Of their row images."),
+       integer("wordings", "In how many wordings it was checked."),
+       integer("wordings_right", "In how many of them the answer is exact."),
+       list("kept", "Questions about the same names, still answered as taught.",
+            mcp::FieldType::kString),
+       integer("heldout_touched",
+               "Positions of the held-out text that read one of its N-grams; -1: no text."),
+       integer("heldout_positions", "Of so many."),
+       number("seconds", "Spent on it, other facts of its group included.")});
 }
 
 mcp::Field author_field() {
